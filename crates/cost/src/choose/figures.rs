@@ -18,7 +18,7 @@ use super::simulated::{self, Simulated};
 use super::times::{self, Flow, Task, Times};
 use super::{Wanted, above, bottleneck, queue};
 use crate::model::{Model, Workload};
-use crate::net::{self, Form, Stage};
+use crate::net::{self, Form, Sketch, Stage};
 use crate::{Class, Fault, weave};
 
 /// How much a price grows to see what follows, relative.
@@ -82,8 +82,7 @@ pub(super) const LEVELS: [(&str, f64); 3] = [("p50", 0.5), ("p95", 0.95), ("p99"
 /// Solves a model in which one way of each annotation is left, and one count of machines.
 pub(super) fn solve(model: &Model, wanted: &Wanted, budget: &mut Budget<'_>) -> Result<Solved, Fault> {
     let (service, alone) = service::service(model, budget)?;
-    // Whoever takes no time is no turn of the queue, and who does several things at once is in no one phase.
-    let one = queue::one_at_a_time(model, &alone) && service.always_takes_time() && !model.is_parallel();
+    let one = is_one(model, &service, &alone);
     let asked = [wanted.p50, wanted.p95, wanted.p99].map(|it| it.is_some());
     let percentiles = asked.contains(&true);
     // The front is drawn over the last, where it costs little.
@@ -102,6 +101,12 @@ pub(super) fn solve(model: &Model, wanted: &Wanted, budget: &mut Budget<'_>) -> 
     Ok(Solved { service, one, plain, times, carried, distribution })
 }
 
+/// Whether one request is served at a time, in the order of coming. Whoever takes no time is no turn of the queue, and who does several
+/// things at once is in no one phase.
+pub(super) fn is_one(model: &Model, service: &Service, alone: &Sketch) -> bool {
+    queue::one_at_a_time(model, alone) && service.always_takes_time() && !model.is_parallel()
+}
+
 /// The levels that are asked for.
 fn levels(asked: [bool; 3]) -> Vec<f64> {
     LEVELS.iter().zip(asked).filter(|(_, asked)| *asked).map(|((_, level), _)| *level).collect()
@@ -110,9 +115,6 @@ fn levels(asked: [bool; 3]) -> Vec<f64> {
 /// The plain numbers of a service under a flow of requests, of which so many could be carried.
 fn plain(model: &Model, service: &Service, carried: f64, flow: Flow) -> Plain {
     let node_cores: Vec<f64> = (0..model.nodes.len()).map(|node| service.cores(node)).collect();
-    let busy = model.nodes.iter().zip(&node_cores);
-    // What nobody works on may have -0 of it to do.
-    let busy = busy.map(|(it, cores)| (flow.rate * cores / f64::from(it.all_cores()) + 0.0).clamp(0.0, 1.0)).collect();
     Plain {
         throughput: flow.rate * service.finished,
         rate: flow.rate,
@@ -121,12 +123,19 @@ fn plain(model: &Model, service: &Service, carried: f64, flow: Flow) -> Plain {
         saturated: matches!(model.workload, Workload::Open { rate, .. } if above(rate, carried)),
         mean: flow.mean,
         served: flow.served,
-        busy,
+        busy: busy(model, service, flow.rate),
         cores: node_cores.iter().sum(),
         energy: energy(model, service, &node_cores, flow.rate),
         money: money(model, service, &node_cores, flow.rate),
         loss: flow.turned_away / (flow.turned_away + flow.rate),
     }
+}
+
+/// For each node its share of busy cores.
+pub(super) fn busy(model: &Model, service: &Service, rate: f64) -> Vec<f64> {
+    let nodes = model.nodes.iter().enumerate();
+    // What nobody works on may have -0 of it to do.
+    nodes.map(|(at, it)| (rate * service.cores(at) / f64::from(it.all_cores()) + 0.0).clamp(0.0, 1.0)).collect()
 }
 
 /// Joules of a request: of machines that are on, of busy cores, and what prices say.

@@ -3,11 +3,11 @@
 use gspn::Budget;
 use serde::Serialize;
 
-use super::figures::LEVELS;
-use super::simulated::{self, Figure, SEED};
-use super::{Choice, asked, service, set};
+use super::figures::{LEVELS, is_one};
+use super::simulated::{Figure, SEED};
+use super::{Choice, asked, follow, service, set};
 use crate::model::Model;
-use crate::{Class, Fault, net, weave};
+use crate::{Class, Fault};
 
 /// What runs of a setting showed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -52,12 +52,11 @@ pub fn trial(model: &Model, choice: &Choice, seed: u64, budget: &mut Budget<'_>)
         return no("its figures are those of a run already: another `--seed` makes another run");
     }
     let chosen = set(&asked(model, &choice.wanted)?, &said.ways, &said.machines);
-    let (service, _) = service::service(&chosen, budget)?;
+    let (service, alone) = service::service(&chosen, budget)?;
     let times = LEVELS.into_iter().zip([said.p50, said.p95, said.p99]);
     let times: Vec<_> = times.filter_map(|((name, level), time)| Some((name, level, time?))).collect();
     let levels: Vec<f64> = times.iter().map(|(_, level, _)| *level).collect();
-    let laid = net::lay_as(&weave(&chosen), net::Form::Shared)?;
-    let run = simulated::drawn(&laid, chosen.workload, &levels, seed, budget)?;
+    let run = follow::runs(&chosen, is_one(&chosen, &service, &alone), &levels, seed, budget)?;
     let (flow, half) = run.flow();
     let row = |figure, predicted: f64, Figure { value, half }| Seen {
         figure,
