@@ -3,6 +3,7 @@
 mod choose;
 mod measure;
 mod priced;
+mod simulate;
 mod watch;
 mod whatif;
 
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 use cost::choose::Effort;
 use cost::read::{Beside, Language, read_beside};
-use cost::solve::{Solution, questions, solve};
+use cost::solve::{Busy, Solution, questions, solve};
 use cost::{Fault, Model, net, print, weave};
 use gspn::{Budget, Limits, Progress};
 use serde_json::json;
@@ -33,6 +34,10 @@ pub(crate) enum Command {
     Weave(Weave),
     /// Throughput, response time, busy nodes and what the time is spent on, in the long run
     Solve(Solve),
+    /// Throughput, mean and percentiles of response times, and busy nodes, of requests that are followed one by one as chance has them
+    ///
+    /// Answers where the net of `solve` is too large. Each figure has its 95 % interval; the same seed makes the same figures on every machine.
+    Simulate(simulate::Simulate),
     /// Look at every setting that the annotations allow, rank those that meet the constraints, and say what the others fail
     ///
     /// Exit codes: 0 a setting can be chosen, 1 none meets all constraints, 2 the model or a constraint is wrong, 3 a limit was reached
@@ -155,13 +160,19 @@ impl Spend {
                 match fault.name.as_str() {
                     "time" => failure.help(format!("`--time TIME` allows more than {} s", self.time)),
                     "markings" => failure.help(format!(
-                        "`--markings COUNT` allows more than {}; `trapkey cost choose` follows requests one by one where a net is too large",
+                        "`--markings COUNT` allows more than {}; `trapkey cost simulate` follows requests one by one instead",
                         self.markings
                     )),
                     _ => failure,
                 }
             } else {
-                Failure::bad_input(message)
+                let failure = Failure::bad_input(message);
+                match (fault.class, fault.name.as_str()) {
+                    (cost::Class::TooLarge, "par") => {
+                        failure.help("`trapkey cost simulate` follows requests one by one, however many are inside")
+                    }
+                    _ => failure,
+                }
             }
         })
     }
@@ -170,6 +181,7 @@ impl Spend {
 pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> {
     match command {
         Command::Choose(args) => choose::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Measure(args) => measure::run(&args),
         Command::Step(args) => measure::step(&args),
         Command::WhatIf(args) => whatif::run(&args),
@@ -299,8 +311,7 @@ fn shown(solution: &Solution) -> String {
         }
     }
     text.push('\n');
-    let busy = solution.nodes.iter().map(|it| vec![it.node.clone(), format!("{:.2} %", it.utilisation * 100.0)]);
-    text.push_str(&table(&["node", "busy"], &busy.collect::<Vec<_>>()));
+    text.push_str(&busy(&solution.nodes));
     if !solution.pools.is_empty() {
         text.push('\n');
         let held = solution.pools.iter().map(|it| vec![it.pool.clone(), format!("{:.2} %", it.utilisation * 100.0)]);
@@ -315,6 +326,11 @@ fn shown(solution: &Solution) -> String {
     });
     text.push_str(&table(&["the time goes to", "a request", "share", "asked for by"], &spent.collect::<Vec<_>>()));
     text
+}
+
+fn busy(nodes: &[Busy]) -> String {
+    let rows = nodes.iter().map(|it| vec![it.node.clone(), format!("{:.2} %", it.utilisation * 100.0)]);
+    table(&["node", "busy"], &rows.collect::<Vec<_>>())
 }
 
 /// Writes a picture or table to a file, whole; replaces one that is there.

@@ -258,6 +258,37 @@ fn what_was_measured_here_stands_in_the_place_of_a_models_prices() {
 }
 
 #[test]
+fn requests_are_followed_where_a_net_is_too_large() {
+    let scene = Scene::empty();
+    scene.write("model.toml", MODEL);
+    let [solved, simulated, again] = [&["solve"][..], &["simulate"], &["simulate", "--seed", "2"]].map(|verb| {
+        let said = scene.run(&[&["cost"], verb, &["model.toml", "--output", "json"]].concat());
+        assert!(said.starts_with("exit 0"), "{said}");
+        json_of(&said)
+    });
+    for (name, wanted) in [("mean", &solved["response"]), ("throughput", &solved["throughput"])] {
+        let [got, off] = ["value", "plus_minus"].map(|it| simulated[name][it].as_f64().unwrap());
+        assert!((got - wanted.as_f64().unwrap()).abs() <= 1.5 * off, "{name}: {got} +- {off}, and {wanted} is wanted");
+    }
+    assert_ne!(simulated["mean"], again["mean"]);
+    assert_eq!((&simulated["seed"], &again["seed"]), (&json!(1), &json!(2)));
+    let text = scene.run(&["cost", "simulate", "model.toml"]);
+    assert!(text.contains("\np99 ") && text.contains("each figure with its 95 % interval"), "{text}");
+    // What the solver refuses says where to go.
+    let few = scene.run(&["cost", "solve", "model.toml", "--markings", "1"]);
+    assert!(few.starts_with("exit 3") && few.contains("`trapkey cost simulate` follows requests"), "{few}");
+    let crowd = MODEL.replace("clients = 1", "clients = 40").replace("[[sequence.main]]", "[[sequence.one]]");
+    let begin = "[[sequence.main]]\npar = [ { ref = \"one\" }, { ref = \"beside\" } ]\n\
+        [[sequence.beside]]\ndo = \"beside\"\nby = \"client\"\ntime = \"1 ms\"\n[[sequence.one]]";
+    let crowd = crowd.replacen("[[sequence.one]]", begin, 1);
+    scene.write("crowd.toml", &crowd);
+    let refused = scene.run(&["cost", "solve", "crowd.toml"]);
+    assert!(refused.starts_with("exit 2") && refused.contains("`trapkey cost simulate` follows requests"), "{refused}");
+    let followed = scene.run(&["cost", "simulate", "crowd.toml"]);
+    assert!(followed.starts_with("exit 0"), "{followed}");
+}
+
+#[test]
 fn a_setting_is_chosen_and_a_diagram_is_a_model() {
     let scene = Scene::empty();
     let lists = MODEL.replace("clients = 1", "arrivals = \"20/s\"\nroom = 8\nthreads = 1");

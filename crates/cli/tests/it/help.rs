@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 88] = [
+pub(crate) const COMMANDS: [&str; 89] = [
     "",
     "application",
     "application list",
@@ -45,6 +45,7 @@ pub(crate) const COMMANDS: [&str; 88] = [
     "cost",
     "cost weave",
     "cost solve",
+    "cost simulate",
     "cost choose",
     "cost measure",
     "cost what-if",
