@@ -194,7 +194,7 @@ impl<'a> Walker<'a> {
     fn end(self, order: &[usize], start: usize) -> Result<Walk, Fault> {
         let places: Vec<usize> = order.iter().copied().filter(|place| self.takes_time(*place)).collect();
         if places.is_empty() {
-            return Err(Fault::new(Class::Invalid, "sequence", "nothing in it takes time: there is nothing to choose"));
+            return Err(Fault::new(Class::Invalid, "sequence", "nothing in it takes time"));
         }
         let mut index = vec![usize::MAX; self.same.len()];
         places.iter().enumerate().for_each(|(position, place)| index[*place] = position);
