@@ -154,8 +154,12 @@ impl Spend {
         let limits = Limits { markings: self.markings, ..Limits::default() };
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         work(&Effort { limits, threads, go_on: &go_on }).map_err(|fault| {
-            let message = format!("{}: {fault}", fault.class.word());
-            if fault.class == cost::Class::Unanswered {
+            // A limit that was reached is said by the word that `model` has for it.
+            let is_limit = ["time", "markings", "memory"].contains(&fault.name.as_str());
+            let unanswered = fault.class == cost::Class::Unanswered;
+            let class = if unanswered && is_limit { cost::Class::TooLarge } else { fault.class };
+            let message = format!("{}: {fault}", class.word());
+            if unanswered {
                 let failure = Failure::unavailable(message);
                 match fault.name.as_str() {
                     "time" => failure.help(format!("`--time TIME` allows more than {} s", self.time)),

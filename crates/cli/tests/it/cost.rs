@@ -276,7 +276,8 @@ fn requests_are_followed_where_a_net_is_too_large() {
     assert!(text.contains("\np99 ") && text.contains("each figure with its 95 % interval"), "{text}");
     // What the solver refuses says where to go.
     let few = scene.run(&["cost", "solve", "model.toml", "--markings", "1"]);
-    assert!(few.starts_with("exit 3") && few.contains("`trapkey cost simulate` follows requests"), "{few}");
+    assert!(few.starts_with("exit 3") && few.contains("too-large: markings: "), "{few}");
+    assert!(few.contains("`trapkey cost simulate` follows requests one by one instead"), "{few}");
     let crowd = MODEL.replace("clients = 1", "clients = 40").replace("[[sequence.main]]", "[[sequence.one]]");
     let begin = "[[sequence.main]]\npar = [ { ref = \"one\" }, { ref = \"beside\" } ]\n\
         [[sequence.beside]]\ndo = \"beside\"\nby = \"client\"\ntime = \"1 ms\"\n[[sequence.one]]";

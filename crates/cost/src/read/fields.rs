@@ -76,7 +76,22 @@ impl Fields {
 
     pub(crate) fn need(&mut self, key: &'static str) -> Result<Word, Fault> {
         let word = self.word(key)?;
-        word.ok_or_else(|| self.fault(Class::Missing, 0, format!("`{key}` is missing")))
+        word.ok_or_else(|| self.missing(key))
+    }
+
+    /// A key that is not there; one that stands there and is nearly the same may be meant.
+    fn missing(&self, key: &str) -> Fault {
+        const NEAR: usize = 2;
+        const LONG: usize = 32;
+        let of_text = |entry: &&Entry| entry.key.len() <= LONG && !self.known.contains(&entry.key.as_str());
+        let far = |entry: &Entry| strsim::osa_distance(&entry.key.to_lowercase(), key);
+        let near = self.entries.iter().filter(of_text).map(|entry| (far(entry), entry));
+        match near.filter(|(far, _)| *far <= NEAR && *far < key.len()).min_by_key(|(far, _)| *far) {
+            Some((_, Entry { key: other, line, .. })) => {
+                self.fault(Class::Missing, *line, format!("`{key}` is missing: is it meant by `{other}`?"))
+            }
+            None => self.fault(Class::Missing, 0, format!("`{key}` is missing")),
+        }
     }
 
     /// A value that `read` understands.

@@ -34,7 +34,7 @@ pub(super) struct Source {
     #[arg(long, value_name = "FILE")]
     rates: Option<PathBuf>,
 
-    /// Questions for a net that has none of its own: a JSON object with `ask`
+    /// Questions for a net that has none of its own: a JSON object with `ask`, or the list of them alone
     #[arg(long, value_name = "FILE")]
     ask: Option<PathBuf>,
 }
