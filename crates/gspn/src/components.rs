@@ -20,17 +20,6 @@ pub(crate) struct Components {
 }
 
 impl Components {
-    /// Of a graph in which every node is reached from every other one.
-    #[expect(clippy::cast_possible_truncation, reason = "graphs here have fewer than `u32::MAX` nodes")]
-    pub(crate) fn whole(nodes: usize) -> Self {
-        let count = nodes as u32;
-        Self {
-            of: vec![0; nodes],
-            nodes: (0..count).collect(),
-            starts: if count > 0 { vec![0, count] } else { vec![0] },
-        }
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.starts.len() - 1
     }

@@ -1,7 +1,7 @@
 //! What a chain does in the long run, from where it starts.
 
 use super::solve::{Component, sum};
-use super::{Chain, Incoming};
+use super::{Chain, Incoming, quick};
 use crate::Budget;
 use crate::components::{self, Components};
 use crate::{Class, Refusal};
@@ -27,7 +27,13 @@ pub struct LongRun {
 /// When the equations cannot be solved within the budget, or do not pass their checks.
 pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) -> Result<LongRun, Refusal> {
     let incoming = chain.incoming();
-    let components = components_of(chain, &incoming);
+    // Most chains come back to where they start: that is seen sooner than which components others have.
+    let onward = || each_from_before(chain, &incoming) || all_reached(chain.len(), |state| chain.targets(state));
+    let whole = onward() && all_reached(chain.len(), |state| incoming.column(state).map(|(from, _)| from));
+    if whole && !chain.is_empty() {
+        return of_all(chain, incoming, initial, budget);
+    }
+    let components = components::of(chain);
     let mut flow = vec![0.0; chain.len()];
     for (state, probability) in initial {
         flow[*state as usize] += probability;
@@ -68,7 +74,7 @@ pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) 
         }
     }
     found.time_to_bottom = sum(found.spent.iter().copied());
-    check(chain, &incoming, &components, &mut found)?;
+    check(chain, |from, to| components.of[from] == components.of[to], &mut found)?;
     Ok(found)
 }
 
@@ -78,11 +84,34 @@ pub fn bottoms(chain: &Chain) -> usize {
     (0..components.len()).filter(|component| is_bottom(chain, &components, *component)).count()
 }
 
-fn components_of(chain: &Chain, incoming: &Incoming) -> Components {
-    // Most chains come back to where they start: that is seen sooner than which components others have.
-    let onward = || each_from_before(chain, incoming) || all_reached(chain.len(), |state| chain.targets(state));
-    let whole = onward() && all_reached(chain.len(), |state| incoming.column(state).map(|(from, _)| from));
-    if whole { Components::whole(chain.len()) } else { components::of(chain) }
+/// The same where each state is reached from each.
+fn of_all(
+    chain: &Chain,
+    incoming: Incoming,
+    initial: &[(u32, f64)],
+    budget: &mut Budget<'_>,
+) -> Result<LongRun, Refusal> {
+    let weight = sum(initial.iter().map(|(_, probability)| *probability));
+    let mut distribution = stationary(chain, incoming, budget)?;
+    distribution.iter_mut().for_each(|share| *share *= weight);
+    let spent = vec![0.0; chain.len()];
+    let mut found = LongRun { distribution, bottoms: 1, spent, time_to_bottom: 0.0, residual: 0.0 };
+    check(chain, |_, _| true, &mut found)?;
+    Ok(found)
+}
+
+fn stationary(chain: &Chain, incoming: Incoming, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
+    let mut incoming = incoming;
+    if quick::suits(chain, budget) {
+        if let Some(weights) = quick::of_all(chain, incoming, budget)? {
+            return Ok(weights);
+        }
+        // Only now are they needed once more.
+        incoming = chain.incoming();
+    }
+    let nodes: Vec<u32> = (0..).take(chain.len()).collect();
+    let whole = Component { chain, incoming: &incoming, nodes: &nodes };
+    if chain.len() == 1 { Ok(vec![1.0]) } else { whole.slowly_stationary(budget) }
 }
 
 /// Whether each state but the first is reached from one before it, and so from the first: a walk need not be made then.
@@ -116,13 +145,15 @@ pub(super) fn is_bottom(chain: &Chain, components: &Components, component: usize
         || nodes.iter().all(|node| chain.targets(*node as usize).all(|to| components.of[to] as usize == component))
 }
 
-/// Flows balance in each state, and the probabilities add up.
-fn check(chain: &Chain, incoming: &Incoming, components: &Components, found: &mut LongRun) -> Result<(), Refusal> {
+/// Flows balance in each state, and the probabilities add up. `inside` says whether both ends of an edge are in one component.
+fn check(chain: &Chain, inside: impl Fn(usize, usize) -> bool, found: &mut LongRun) -> Result<(), Refusal> {
     let (mut worst, mut largest) = (0.0_f64, 0.0_f64);
-    for state in 0..chain.len() {
+    let mut into = vec![0.0; chain.len()];
+    for (from, share) in found.distribution.iter().enumerate() {
+        chain.row(from).filter(|(to, _)| inside(from, *to)).for_each(|(to, rate)| into[to] += share * rate);
+    }
+    for (state, into) in into.into_iter().enumerate() {
         let out = found.distribution[state] * chain.exit(state);
-        let inside = incoming.column(state).filter(|(from, _)| components.of[*from] == components.of[state]);
-        let into: f64 = inside.map(|(from, rate)| found.distribution[from] * rate).sum();
         let off = (into - out).abs();
         // What is no number is no balance either.
         worst = if off.is_nan() { f64::INFINITY } else { worst.max(off) };

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use super::solve::{Component, normalize, sum};
+use super::{Chain, Incoming};
 use crate::{Budget, Progress, Refusal};
 
 /// States from which it is worth a try.
@@ -39,23 +40,40 @@ struct Scaled<'a> {
     starts: Cow<'a, [u32]>,
     sources: Cow<'a, [u32]>,
     parts: Vec<f64>,
-    inflow: Vec<f64>,
-    /// Nothing comes in: solutions have no size of their own.
-    closed: bool,
+    /// Where nothing comes in, solutions have no size of their own.
+    inflow: Option<Vec<f64>>,
 }
 
 /// The stationary distribution of a component that nothing leaves; `None` when it does not settle soon.
 pub(super) fn stationary(component: &Component<'_>, budget: &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal> {
-    let Some(scaled) = Scaled::new(component, None, budget) else { return Ok(None) };
-    #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
-    let pair = |(state, weight): (usize, f64)| [weight, weight / (state + 1) as f64];
-    let mut pairs: Vec<[f64; 2]> = scaled.first_guess().into_iter().enumerate().map(pair).collect();
-    if !scaled.settle(&mut pairs, budget)? {
-        return Ok(None);
+    match Scaled::new(component, None, budget) {
+        Some(scaled) => scaled.stationary(budget),
+        None => Ok(None),
     }
-    let mut weights: Vec<f64> = pairs.into_iter().map(|[one, _]| one).collect();
-    normalize(&mut weights);
-    Ok(Some(weights))
+}
+
+/// The same of a whole chain: its edges need not be held twice. `None` where it is not one for this, too.
+pub(super) fn of_all(chain: &Chain, incoming: Incoming, budget: &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal> {
+    let Incoming { starts, sources, rates: mut parts } = incoming;
+    for (span, exit) in starts.windows(2).zip(&chain.exits) {
+        parts[span[0] as usize..span[1] as usize].iter_mut().for_each(|rate| *rate /= exit);
+    }
+    Scaled { starts: starts.into(), sources: sources.into(), parts, inflow: None }.stationary(budget)
+}
+
+/// Whether a chain that nothing leaves is one for [`of_all`].
+pub(super) fn suits(chain: &Chain, budget: &Budget<'_>) -> bool {
+    let common = |state: usize| {
+        let least = RARE * chain.exit(state);
+        chain.row(state).all(|(_, rate)| rate >= least)
+    };
+    enough(chain.len(), chain, budget) && (0..chain.len()).all(common)
+}
+
+/// Whether so many states of a chain are enough, and not too many for the memory.
+fn enough(count: usize, chain: &Chain, budget: &Budget<'_>) -> bool {
+    let bytes = chain.edges() * (24 + EDGE) + chain.len() * (24 + STATE);
+    count >= LEAST && budget.bytes(bytes as u64).is_ok()
 }
 
 /// Time spent in each state before the component is left, for an `inflow` of which nothing is below 0; `None` when it does not
@@ -79,9 +97,7 @@ pub(super) fn occupancy(
 impl<'a> Scaled<'a> {
     /// `None` where the component is too small for it or takes too much memory, or has rare edges.
     fn new(component: &Component<'a>, inflow: Option<&[f64]>, budget: &Budget<'_>) -> Option<Self> {
-        let (count, edges) = (component.nodes.len(), component.chain.edges());
-        let bytes = edges * (24 + EDGE) + component.chain.len() * (24 + STATE);
-        if count < LEAST || budget.bytes(bytes as u64).is_err() {
+        if !enough(component.nodes.len(), component.chain, budget) {
             return None;
         }
         let level = component.level();
@@ -95,17 +111,26 @@ impl<'a> Scaled<'a> {
                 parts.push(rate / level.exits[state]);
             }
         }
-        let closed = inflow.is_none();
-        let inflow = match inflow {
-            Some(inflow) => inflow.iter().zip(level.exits.iter()).map(|(inflow, exit)| inflow / exit).collect(),
-            None => vec![0.0; count],
-        };
-        Some(Self { starts: level.starts, sources: level.sources, parts, inflow, closed })
+        let inflow = inflow.map(|inflow| inflow.iter().zip(level.exits.iter()).map(|(inflow, exit)| inflow / exit));
+        Some(Self { starts: level.starts, sources: level.sources, parts, inflow: inflow.map(Iterator::collect) })
+    }
+
+    /// The stationary distribution, where nothing comes in; `None` when it does not settle soon.
+    fn stationary(&self, budget: &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal> {
+        #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
+        let pair = |(state, weight): (usize, f64)| [weight, weight / (state + 1) as f64];
+        let mut pairs: Vec<[f64; 2]> = self.first_guess().into_iter().enumerate().map(pair).collect();
+        if !self.settle(&mut pairs, budget)? {
+            return Ok(None);
+        }
+        let mut weights: Vec<f64> = pairs.into_iter().map(|[one, _]| one).collect();
+        normalize(&mut weights);
+        Ok(Some(weights))
     }
 
     /// Each state gets what states before it bring there: the right order of size for most, which sweeps need many rounds to find.
     fn first_guess(&self) -> Vec<f64> {
-        let mut weights: Vec<f64> = Vec::with_capacity(self.inflow.len());
+        let mut weights: Vec<f64> = Vec::with_capacity(self.starts.len());
         for span in self.starts.windows(2) {
             let span = span[0] as usize..span[1] as usize;
             let edges = self.sources[span.clone()].iter().zip(&self.parts[span]);
@@ -126,16 +151,15 @@ impl<'a> Scaled<'a> {
     }
 
     fn rounds<const N: usize>(&self, pairs: &mut [[f64; 2]], budget: &mut Budget<'_>) -> Result<bool, Refusal> {
-        let count = pairs.len();
-        let mut kept = vec![[0.0; 2]; N * count];
+        let mut kept: [Vec<[f64; 2]>; N] = std::array::from_fn(|_| vec![[0.0; 2]; pairs.len()]);
         let mut slowest = 1.0_f64;
         let mut sweeps = 0;
         // Sweeps of the next round that are done.
         let mut begun = 0;
         while sweeps + N < SWEEPS {
             sweeps += N - begun;
-            kept.chunks_exact_mut(count).skip(begun).for_each(|past| self.sweep(pairs, past));
-            let past = Past::<N>(std::array::from_fn(|step| &kept[step * count..(step + 1) * count]));
+            kept.iter_mut().skip(begun).for_each(|past| self.sweep(pairs, past));
+            let past = Past::<N>(std::array::from_fn(|step| &kept[step][..pairs.len()]));
             let round = Round::of(&past);
             // Over four sweeps: a small chain would wait for the library that has other roots.
             let fall = (round.last / round.first).sqrt().sqrt();
@@ -154,7 +178,7 @@ impl<'a> Scaled<'a> {
             let left = |change: f64| change * fall / (1.0 - fall);
             if fall < FALLS && left(round.last) < NEARLY {
                 // The guess takes away most of what was left, and a sweep what it rounded: what that changes says what is left now.
-                let (now, guess) = kept[..2 * count].split_at_mut(count);
+                let [now, guess, ..] = kept.as_mut_slice() else { return Ok(false) };
                 guess.copy_from_slice(pairs);
                 self.sweep(pairs, now);
                 (sweeps, begun) = (sweeps + 1, 1);
@@ -170,14 +194,22 @@ impl<'a> Scaled<'a> {
     /// Whether both solutions are the same.
     fn agree(&self, pairs: &[[f64; 2]]) -> bool {
         let [one, other] = [0, 1].map(|lane| sum(pairs.iter().map(|pair| pair[lane])));
-        let scale = if self.closed { one / other } else { 1.0 };
+        let scale = if self.inflow.is_none() { one / other } else { 1.0 };
         pairs.iter().all(|[one, other]| (one - other * scale).abs() <= AGREE * one)
     }
 
     /// One sweep; `past` gets what it came to, too.
     fn sweep(&self, pairs: &mut [[f64; 2]], past: &mut [[f64; 2]]) {
+        match &self.inflow {
+            Some(inflow) => self.pass(pairs, past, inflow.iter().copied()),
+            None => self.pass(pairs, past, std::iter::repeat(0.0)),
+        }
+    }
+
+    #[inline(always)]
+    fn pass(&self, pairs: &mut [[f64; 2]], past: &mut [[f64; 2]], inflow: impl Iterator<Item = f64>) {
         let (mut sources, mut parts) = (&*self.sources, self.parts.as_slice());
-        let states = self.starts.windows(2).zip(&self.inflow).zip(past);
+        let states = self.starts.windows(2).zip(inflow).zip(past);
         for (state, ((span, inflow), past)) in states.enumerate() {
             // The edges of one state stand behind those of the state before.
             let count = (span[1] - span[0]) as usize;
@@ -187,7 +219,7 @@ impl<'a> Scaled<'a> {
             let (sources, source) = own.as_chunks::<2>();
             let (parts, part) = own_parts.as_chunks::<2>();
             // Two sums side by side: neither waits for the other.
-            let (mut one, mut other) = ([*inflow; 2], [0.0; 2]);
+            let (mut one, mut other) = ([inflow; 2], [0.0; 2]);
             let add = |sum: &mut [f64; 2], from: u32, part: f64| {
                 let from = pairs[from as usize];
                 *sum = [sum[0] + from[0] * part, sum[1] + from[1] * part];
@@ -208,8 +240,14 @@ impl<'a> Scaled<'a> {
 
 /// The largest relative change of a state in one of the two solutions.
 fn changed(before: &[[f64; 2]], now: &[[f64; 2]]) -> f64 {
-    let lanes = before.iter().flatten().zip(now.iter().flatten());
-    lanes.map(|(before, now)| ((now - before) / now).abs()).fold(0.0, f64::max)
+    let mut largest = [0.0_f64; 2];
+    for (before, now) in before.iter().zip(now) {
+        for lane in 0..2 {
+            let change = ((now[lane] - before[lane]) / now[lane]).abs();
+            largest[lane] = if change > largest[lane] { change } else { largest[lane] };
+        }
+    }
+    largest[0].max(largest[1])
 }
 
 /// Two solutions after each of the sweeps of a round.
@@ -267,7 +305,9 @@ impl<const N: usize> Round<N> {
             let past = past.of(state);
             let steps = one.iter().zip(&other).zip(&past[1..]);
             let led = steps.fold([0.0; 2], |sum, ((one, other), now)| [sum[0] + one * now[0], sum[1] + other * now[1]]);
-            sound &= led.iter().zip(&past[N - 1]).all(|(led, now)| *led > 0.1 * now && *led < 10.0 * now);
+            let now = past[N - 1];
+            // Both are asked whatever the first says: that is hardly ever no.
+            sound &= [0, 1].map(|lane| (led[lane] > 0.1 * now[lane]) & (led[lane] < 10.0 * now[lane])) == [true; 2];
             *pair = led;
         }
         if !sound {

@@ -33,9 +33,14 @@ impl<'a> Component<'a> {
         if self.nodes.len() == 1 {
             return Ok(vec![1.0]);
         }
-        if let Some(weights) = quick::stationary(self, budget)? {
-            return Ok(weights);
+        match quick::stationary(self, budget)? {
+            Some(weights) => Ok(weights),
+            None => self.slowly_stationary(budget),
         }
+    }
+
+    /// The same, where quick sweeps do not settle.
+    pub(super) fn slowly_stationary(&self, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
         if let Some(eliminated) = self.eliminate(self.first(), None) {
             return Ok(eliminated.stationary());
         }
