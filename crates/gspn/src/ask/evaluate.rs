@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 
 use super::derivatives::Known;
 use super::phases;
-use super::solution::{Solution, as_they_are};
+use super::solution::Solution;
 use super::{Answer, Ask, Question, Value};
 use crate::Budget;
 use crate::chain::Reached;
@@ -225,7 +225,7 @@ impl Solved {
             let value = in_time.and_then(|()| self.value(net, &ask.question, budget));
             self.solution.put(&mut answer, ask, value);
         }
-        match self.solution.check(net, as_they_are, budget) {
+        match self.solution.check(net, None, budget) {
             Ok(checks) => answer.checks = checks,
             Err(refusal) => return Ok(give_up(answer, &refusal)),
         }

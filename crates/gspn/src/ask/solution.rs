@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 use super::{Answer, Ask, Checks, Condition, Value, invariant_error};
 use crate::chain::{self, At, LongRun, Reached};
 use crate::explore::Space;
+use crate::lump::Symmetry;
 use crate::net::Net;
 use crate::{Budget, Class, Refusal};
 
@@ -129,19 +130,19 @@ impl Solution {
         self.space.load(self.space.marking_of(state as u32), tokens);
     }
 
-    /// Checks what is known of the long run, if it was asked for; `mean` says what each place holds on the average of those that a
-    /// marking stands for.
+    /// Checks what is known of the long run, if it was asked for. With `symmetry` a marking stands for all that it can be exchanged
+    /// into, and a place holds the mean of those that it can be exchanged with.
     ///
     /// # Errors
     /// It does not pass, or time is over.
     pub(crate) fn check(
         &self,
         net: &Net,
-        mean: impl FnMut(&[u64], &mut [f64]),
+        symmetry: Option<&Symmetry>,
         budget: &mut Budget<'_>,
     ) -> Result<Checks, Refusal> {
         let Some(Ok(long_run)) = &self.known else { return Ok(Checks::default()) };
-        self.passed(net, &self.flows(long_run), mean, budget)
+        self.passed(net, &self.flows(long_run), symmetry, budget)
     }
 
     /// [`Self::check`] of a long run that was found otherwise; a marking stands for itself.
@@ -149,17 +150,17 @@ impl Solution {
     /// # Errors
     /// It does not pass, or time is over.
     pub(crate) fn balanced(&self, net: &Net, flows: &Flows<'_>, budget: &mut Budget<'_>) -> Result<Checks, Refusal> {
-        self.passed(net, flows, as_they_are, budget)
+        self.passed(net, flows, None, budget)
     }
 
     fn passed(
         &self,
         net: &Net,
         flows: &Flows<'_>,
-        mean: impl FnMut(&[u64], &mut [f64]),
+        symmetry: Option<&Symmetry>,
         budget: &mut Budget<'_>,
     ) -> Result<Checks, Refusal> {
-        let checks = self.checks(net, flows, mean, budget)?;
+        let checks = self.checks(net, flows, symmetry, budget)?;
         let Checks { residual, flow_balance, invariants } = checks;
         if [residual, flow_balance, invariants].iter().any(|off| off.is_nan() || *off > OFF) {
             let why = format!(
@@ -185,28 +186,18 @@ impl Solution {
         &self,
         net: &Net,
         flows: &Flows<'_>,
-        mut mean: impl FnMut(&[u64], &mut [f64]),
+        symmetry: Option<&Symmetry>,
         budget: &mut Budget<'_>,
     ) -> Result<Checks, Refusal> {
-        let places = self.space.places();
         // What flows into each state less what flows out, times the tokens there, says what a place gains.
-        let (mut net_gain, mut gross, mut means) = (vec![0.0; places], vec![0.0_f64; places], vec![0.0; places]);
-        let (mut tokens, mut here) = (vec![0; places], vec![0.0; places]);
-        for (state, gain) in flows.gains.iter().enumerate() {
-            self.load(state, &mut tokens);
-            mean(&tokens, &mut here);
-            let share = flows.distribution[state];
-            let flow = flows.out[state];
-            let sums = net_gain.iter_mut().zip(&mut gross).zip(&mut means);
-            // Most places are empty, but to ask whether costs more than to add nothing.
-            for (tokens, ((net_gain, gross), mean)) in here.iter().zip(sums) {
-                *net_gain += tokens * gain;
-                *gross += tokens * flow;
-                *mean += tokens * share;
-            }
-        }
-        let balance =
-            net_gain.iter().zip(&gross).filter(|(_, gross)| **gross > 0.0).map(|(gain, gross)| (gain / gross).abs());
+        let weights = flows.gains.iter().zip(&flows.out).zip(flows.distribution);
+        let sums = self.space.sums(weights.map(|((gain, flow), share)| [*gain, *flow, *share]));
+        let sums = match symmetry {
+            Some(symmetry) => (0..sums.len()).map(|place| mean(&sums, symmetry.orbit(place))).collect(),
+            None => sums,
+        };
+        let balance = sums.iter().filter(|[_, gross, _]| *gross > 0.0).map(|[gain, gross, _]| (gain / gross).abs());
+        let means: Vec<f64> = sums.iter().map(|[.., mean]| *mean).collect();
         Ok(Checks {
             residual: flows.residual,
             flow_balance: balance.fold(0.0, f64::max),
@@ -215,11 +206,10 @@ impl Solution {
     }
 }
 
-/// Writes the tokens of a marking that stands for itself as numbers.
-#[expect(clippy::cast_precision_loss, reason = "tokens beyond 2^53 are meant to 53 bits")]
-pub(super) fn as_they_are(tokens: &[u64], numbers: &mut [f64]) {
-    // Without a branch two of them are turned at once.
-    numbers.iter_mut().zip(tokens).for_each(|(number, tokens)| *number = *tokens as f64);
+/// The mean of the sums of these places.
+fn mean(sums: &[[f64; 3]], places: &[usize]) -> [f64; 3] {
+    let all = places.iter().fold([0.0; 3], |all, place| std::array::from_fn(|at| all[at] + sums[*place][at]));
+    all.map(|sum| sum / float(places.len() as u64))
 }
 
 /// A long run, and how it flows.

@@ -52,7 +52,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    fn bits(self) -> u32 {
+    pub(super) fn bits(self) -> u32 {
         self.most.count_ones()
     }
 

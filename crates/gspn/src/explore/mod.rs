@@ -18,6 +18,7 @@ mod rates;
 mod rows;
 mod states;
 mod store;
+mod sums;
 mod tuples;
 mod vanish;
 mod vanishing;
@@ -27,6 +28,7 @@ mod way;
 use self::compiled::Compiled;
 use self::explorer::Explorer;
 use self::markings::Markings;
+use self::sums::Sums;
 use self::tuples::Tuples;
 use crate::chain::Chain;
 use crate::lump::Symmetry;
@@ -151,6 +153,16 @@ impl Space {
     /// The tokens of one place in the tangible marking `marking`.
     pub(crate) fn tokens(&self, marking: u32, place: usize) -> u64 {
         self.markings.tokens(marking, place)
+    }
+
+    /// For each place the sums of its tokens in all states, each of which counts with `weights`.
+    pub(crate) fn sums<const N: usize>(&self, weights: impl IntoIterator<Item = [f64; N]>) -> Vec<[f64; N]> {
+        let layout = self.markings.layout();
+        let mut sums = Sums::new(layout, self.net.places);
+        for (state, weights) in (0..).zip(weights) {
+            sums.add(self.markings.tangible.get(self.marking_of(state)), weights);
+        }
+        sums.done(layout)
     }
 
     /// Firings per time unit of `transition` in each state.

@@ -98,13 +98,7 @@ impl Lumped {
             let value = in_time.and_then(|()| solved.value(&ask.question, budget));
             solved.solution.put(&mut answer, ask, value);
         }
-        let tokens = |tokens: &[u64], means: &mut [f64]| {
-            means
-                .iter_mut()
-                .enumerate()
-                .for_each(|(place, mean)| *mean = self.orbit_mean(place, |place| tokens[place], float));
-        };
-        answer.checks = solved.solution.check(net, tokens, budget)?;
+        answer.checks = solved.solution.check(net, Some(&self.symmetry), budget)?;
         if asks.is_empty()
             && let Some(refusal) = solved.beyond
         {
