@@ -119,8 +119,9 @@ impl Store {
             for (first, slot) in firsts[..count].iter_mut().zip(&slots) {
                 *first = self.slab.get((slot & ids_below) as usize * width).copied().unwrap_or_default();
             }
-            let looked = slots.iter_mut().zip(firsts.iter().zip(&hashes));
-            for (at, (marking, (slot, (first, hash)))) in chunk.chunks_exact(width).zip(looked).enumerate() {
+            let looked = slots[..count].iter_mut().zip(&firsts[..count]).zip(&hashes[..count]);
+            for (at, ((slot, first), hash)) in looked.enumerate() {
+                let marking = &chunk[at * width..(at + 1) * width];
                 let mut id = *slot & ids_below;
                 if *slot == EMPTY || *first != marking[0] || (width > 1 && !same(self.get(id), marking)) {
                     let is_new;
