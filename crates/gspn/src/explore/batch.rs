@@ -58,7 +58,6 @@ impl Queue {
 
     fn reserve(&mut self, width: usize) {
         self.words.reserve(FIRST * width);
-        self.enabled.reserve(FIRST);
         self.roots.reserve(FIRST);
     }
 
@@ -84,32 +83,15 @@ impl Step {
     fn follow(
         self,
         net: &Packed,
-        from: &[u64],
+        from: &(impl Words + ?Sized),
         scratch: &mut [u64],
         found: &mut Queue,
         beyond: &mut Queue,
     ) -> Result<bool, Halt> {
-        let done = if let [word] = from {
-            self.lead(net, &mut word.clone(), found, beyond)
-        } else {
-            scratch.copy_from_slice(from);
-            self.lead(net, scratch, found, beyond)
-        };
-        done.map_err(|Cramped| {
-            scratch.copy_from_slice(from);
-            Halt::Cramped(self.transition)
-        })
-    }
-
-    #[inline(always)]
-    fn lead(
-        self,
-        net: &Packed,
-        words: &mut (impl Words + ?Sized),
-        found: &mut Queue,
-        beyond: &mut Queue,
-    ) -> Result<bool, Cramped> {
-        let enabled = net.fire(self.transition, words, self.before)?;
+        let words = from.copied(scratch);
+        // What does not fit is left as it was.
+        let enabled =
+            net.fire(self.transition, words, self.before).map_err(|Cramped| Halt::Cramped(self.transition))?;
         if enabled == 0 {
             found.push(words, self.root, self.part);
         } else {
@@ -174,6 +156,7 @@ impl Batch {
             self.roots.reserve(FIRINGS);
             [&mut self.ids, &mut self.firsts, &mut self.nexts].into_iter().for_each(|list| list.reserve(FIRST));
             [&mut self.found, &mut self.vanishing, &mut self.next].into_iter().for_each(|queue| queue.reserve(width));
+            [&mut self.vanishing, &mut self.next].into_iter().for_each(|queue| queue.enabled.reserve(FIRST));
         }
         self.width = width;
         self.roots.clear();
@@ -198,7 +181,7 @@ impl Batch {
         state: u32,
         transition: usize,
         rate: f64,
-        from: &[u64],
+        from: &(impl Words + ?Sized),
     ) -> Result<(), Halt> {
         #[expect(clippy::cast_possible_truncation, reason = "a batch is small, and so is a net against 2^32")]
         let (root, named) = (self.roots.len() as u32, transition as u32);
@@ -208,8 +191,13 @@ impl Batch {
     }
 
     /// Follows the immediates. `counted` holds those whose firings are noted.
-    #[expect(clippy::cast_possible_truncation, reason = "a batch is small, and so is a net against 2^32")]
     pub(super) fn settle(&mut self, net: &Packed, counted: &[usize]) -> Result<(), Halt> {
+        if self.width == 1 { self.settle_each::<u64>(net, counted) } else { self.settle_each::<[u64]>(net, counted) }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a batch is small, and so is a net against 2^32")]
+    #[inline(always)]
+    fn settle_each<W: Words + ?Sized>(&mut self, net: &Packed, counted: &[usize]) -> Result<(), Halt> {
         let Self { width, roots, found, vanishing, next, passed, leads, fired, ready, words, .. } = self;
         for step in 0.. {
             if vanishing.roots.is_empty() {
@@ -217,7 +205,7 @@ impl Batch {
             }
             passed.extend_from_slice(&vanishing.words);
             let behind = leads.len() + vanishing.roots.len();
-            let markings = vanishing.words.chunks_exact(*width).zip(&vanishing.enabled);
+            let markings = W::each(&vanishing.words, *width).zip(&vanishing.enabled);
             for ((from, before), (root, part)) in markings.zip(&vanishing.roots) {
                 let it = &mut roots[*root as usize];
                 it.behind += 1;

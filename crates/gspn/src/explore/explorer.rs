@@ -291,11 +291,10 @@ impl Explorer {
     fn fire(&mut self, from: u32, end: u32, scratch: &mut Scratch, batch: &mut Batch) -> Result<(), Halt> {
         for state in from..end {
             let (packed, words) = (&self.packed, self.markings.tangible.get(self.marking_of(state)));
-            let each = |transition, rate| batch.fire(packed, state, transition, rate, words);
             if let [word] = words {
-                packed.timed(word, each)?
+                packed.timed(word, |transition, rate| batch.fire(packed, state, transition, rate, word))?;
             } else {
-                packed.timed(words, each)?
+                packed.timed(words, |transition, rate| batch.fire(packed, state, transition, rate, words))?;
             }
             let Some(states) = &self.states else { continue };
             states.load(state, &mut scratch.state);

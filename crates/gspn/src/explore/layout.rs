@@ -6,6 +6,12 @@ pub(super) trait Words {
     /// Adds to a word, without a carry between entries.
     fn add(&mut self, at: usize, delta: u64);
     fn append(&self, to: &mut Vec<u64>);
+    /// A copy in `scratch`, which is as long as a marking.
+    fn copied<'a>(&self, scratch: &'a mut [u64]) -> &'a mut Self;
+    /// The markings of `width` words that stand one behind the other in `words`.
+    fn each<'a>(words: &'a [u64], width: usize) -> impl Iterator<Item = &'a Self>
+    where
+        Self: 'a;
 }
 
 impl Words for u64 {
@@ -23,6 +29,21 @@ impl Words for u64 {
     fn append(&self, to: &mut Vec<u64>) {
         to.push(*self);
     }
+
+    #[inline(always)]
+    fn copied<'a>(&self, scratch: &'a mut [u64]) -> &'a mut Self {
+        let word = &mut scratch[0];
+        *word = *self;
+        word
+    }
+
+    #[inline(always)]
+    fn each<'a>(words: &'a [u64], _: usize) -> impl Iterator<Item = &'a Self>
+    where
+        Self: 'a,
+    {
+        words.iter()
+    }
 }
 
 impl Words for [u64] {
@@ -39,6 +60,20 @@ impl Words for [u64] {
     #[inline(always)]
     fn append(&self, to: &mut Vec<u64>) {
         to.extend_from_slice(self);
+    }
+
+    #[inline(always)]
+    fn copied<'a>(&self, scratch: &'a mut [u64]) -> &'a mut Self {
+        scratch.copy_from_slice(self);
+        scratch
+    }
+
+    #[inline(always)]
+    fn each<'a>(words: &'a [u64], width: usize) -> impl Iterator<Item = &'a Self>
+    where
+        Self: 'a,
+    {
+        words.chunks_exact(width)
     }
 }
 
