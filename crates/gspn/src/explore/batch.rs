@@ -17,8 +17,9 @@ const NONE: u32 = u32::MAX;
 const BEYOND: u32 = 1 << 31;
 /// Markings that there is room for at first.
 const FIRST: usize = 1 << 10;
-/// The same for firings. So much that it is a mapping of its own, most of which is never touched: an allocator that saw one come and go
-/// does not give each smaller block back to the system, to be handed it again page by page.
+/// Room for so many firings is taken once and given back: so much that it is a mapping of its own. An allocator that saw one come and go
+/// does not give each smaller block back to the system, to be handed it again page by page. It is not kept, because what is touched of it
+/// would be of no use to what comes later.
 const FIRINGS: usize = 1 << 15;
 
 /// A firing of a timed transition.
@@ -152,8 +153,9 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn clear(&mut self, width: usize) {
         if self.roots.capacity() == 0 {
+            drop(std::hint::black_box(Vec::<Root>::with_capacity(FIRINGS)));
             // Lists that grow leave behind what they outgrew.
-            self.roots.reserve(FIRINGS);
+            self.roots.reserve(FIRST);
             [&mut self.ids, &mut self.firsts, &mut self.nexts].into_iter().for_each(|list| list.reserve(FIRST));
             [&mut self.found, &mut self.vanishing, &mut self.next].into_iter().for_each(|queue| queue.reserve(width));
             [&mut self.vanishing, &mut self.next].into_iter().for_each(|queue| queue.enabled.reserve(FIRST));
