@@ -18,6 +18,8 @@ mod front;
 mod invert;
 mod passage;
 mod picture;
+#[cfg(test)]
+mod overloaded;
 mod queue;
 mod security;
 mod service;

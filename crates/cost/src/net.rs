@@ -237,7 +237,7 @@ fn arrivals(builder: &mut Builder, workload: Workload, source: usize, start: usi
         Workload::Closed { think, .. } if think > 0.0 => {
             builder.timed("think", 1.0 / think, Servers::Infinite, &[source], &[start])
         }
-        Workload::Closed { .. } => builder.immediate("begin", builder::ROUTE, 1.0, &[source], &[start]),
+        Workload::Closed { .. } => builder.immediate("begin", builder::AGAIN, 1.0, &[source], &[start]),
         Workload::Open { rate, .. } => builder.timed("arrive", rate, Servers::Finite(1), &[source], &[start]),
     }
 }

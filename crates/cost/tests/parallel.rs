@@ -214,8 +214,8 @@ fn runs_agree_with_the_net() {
     }
 }
 
-/// With one thread, and with room for one, as many are carried as one after the other; with two threads as many as two clients get who do not
-/// think; without any as many as the busiest node can do.
+/// With one thread, and with room for one, as many are carried as one after the other; with two threads as many as three clients get of them
+/// who do not think; without any as many as the busiest node can do.
 #[test]
 fn what_is_carried_is_what_the_net_says() {
     let one = solved(&loaded("clients = 1"));
@@ -223,7 +223,7 @@ fn what_is_carried_is_what_the_net_says() {
     close("one thread", carried(LOADS[4]).carried, one.throughput);
     close("room for one", carried(LOADS[5]).carried, one.throughput);
     let two = chosen(&loaded(LOADS[2]), &Wanted::default());
-    close("two threads", two.carried, solved(&loaded("clients = 2")).throughput);
+    close("two threads", two.carried, solved(&loaded("clients = 3\nthreads = 2")).throughput);
     let limit = two.limit.unwrap();
     assert!(limit.beside && limit.waits && limit.at_most && limit.resource == "threads", "{limit:?}");
     assert!(two.bottleneck.contains("wait for the longest of their branches"), "{}", two.bottleneck);

@@ -172,11 +172,15 @@ fn is_full(model: &Model, service: &Service, requests: u32) -> bool {
 /// The net in which as many are at work at all times as can be, where those wait for each other. Where they could wait for ever, it is
 /// as many as there are.
 fn crowded(model: &Model, service: &Service, one: bool) -> Result<Option<(Model, Laid)>, Fault> {
-    let Some(clients) = crowd(model, service, one) else { return Ok(None) };
+    let Some(at_work) = crowd(model, service, one) else { return Ok(None) };
+    // A thread that is free is had at once by somebody who waits for it, and then for a core like the others; who comes because there is room
+    // for one more comes a moment later.
+    let threads = threads(model).map(|_| at_work).filter(|threads| *threads < model.workload.jobs());
+    let clients = at_work.saturating_add(u32::from(threads.is_some()));
     let mut model = model.clone();
-    model.workload = Workload::Closed { clients, think: 0.0, threads: None };
+    (model.workload, model.threads_on) = (Workload::Closed { clients, think: 0.0, threads }, None);
     let laid = net::lay_as(&weave(&model), Form::Shared)?;
-    Ok((model.is_parallel() || times::hindered(&model, &laid, clients)).then_some((model, laid)))
+    Ok((model.is_parallel() || times::hindered(&model, &laid, at_work)).then_some((model, laid)))
 }
 
 /// Requests beside which more would carry no more that could be told from what chance does to runs.
@@ -241,7 +245,7 @@ pub(super) fn carried(model: &Model, service: &Service, one: bool, budget: &mut 
     };
     let (are_threads, all) = (threads(model).is_some(), at_once(model, one));
     let Some((model, laid)) = crowded(model, service, one)? else { return Ok(exactly(least)) };
-    let clients = model.workload.jobs();
+    let clients = model.at_once();
     let full = if clients < all { least * (1.0 - SHARE / f64::from(clients)) } else { least };
     match times::exact(budget, |budget| solve::of(&model, &*apart(&model, &laid)?, budget))? {
         Some(all_at_work) => {
@@ -249,15 +253,15 @@ pub(super) fn carried(model: &Model, service: &Service, one: bool, budget: &mut 
             Ok(if carried >= full { as_good_as(carried, 0.0) } else { exactly(carried) })
         }
         None => {
-            let seen = simulated::known(&laid, model.workload, &[], budget)?;
-            let (flow, half) = seen.flow();
+            let seen = simulated::crowded(&laid, model.workload, budget)?;
+            let rate = seen.leave();
             // Of many who wait runs cannot tell what is full from what is as good as full.
-            let unsure = if are_threads { 0.0 } else { half.rate };
-            if flow.rate + unsure >= full {
-                return Ok(as_good_as(flow.rate, unsure));
+            let unsure = if are_threads { 0.0 } else { rate.half };
+            if rate.value + unsure >= full {
+                return Ok(as_good_as(rate.value, unsure));
             }
             let crowd = Crowd { workload: model.workload, laid, requests: seen.requests };
-            Ok(Carried { rate: Figure { value: flow.rate, half: half.rate }, crowd: Some(Box::new(crowd)) })
+            Ok(Carried { rate, crowd: Some(Box::new(crowd)) })
         }
     }
 }

@@ -12,13 +12,15 @@ use super::{Paid, Stage, What};
 use crate::model::{Duration, Model, Price};
 
 /// Steps without time and decisions fire first,
-pub(super) const ROUTE: u32 = 4;
+pub(super) const ROUTE: u32 = 5;
 /// then requests get threads,
-pub(super) const BEGIN: u32 = 3;
+pub(super) const BEGIN: u32 = 4;
 /// then cores, lines and units of pools;
-pub(super) const ACQUIRE: u32 = 2;
-/// who gets none of a pool then gives his core to others.
-pub(super) const YIELD: u32 = 1;
+pub(super) const ACQUIRE: u32 = 3;
+/// who gets none of a pool then gives his core to others;
+pub(super) const YIELD: u32 = 2;
+/// and who has an answer and does not think asks again last of all, when others have had what he gave back.
+pub(super) const AGAIN: u32 = 1;
 
 /// A variation below this has more stages in a row than a net should.
 const MIN_CV2: f64 = 0.01;

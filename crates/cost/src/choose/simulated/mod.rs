@@ -36,8 +36,9 @@ pub(super) const REQUESTS: [usize; 2] = [1 << 15, 1 << 22];
 pub(super) const STEP: f64 = 0.05;
 /// The fewest and the most requests from which it is seen what a longer time does to the figures.
 const FOR_SLOPES: [usize; 2] = [1 << 16, 1 << 18];
-/// Half of an interval, as a part of its figure, at which a run is long enough.
+/// Half of an interval, as a part of its figure, at which a run is long enough; and the same of what is carried.
 const CLOSE: f64 = 0.01;
+const CLOSE_CARRIED: f64 = 0.005;
 /// Runs that have nothing to do with each other.
 const RUNS: usize = 4;
 /// So many requests of a run there are at least for each that may be there at once: else there is one run, as its start takes long.
@@ -106,6 +107,26 @@ pub(super) fn drawn(
     seed: u64,
     budget: &mut Budget<'_>,
 ) -> Result<Simulated, Fault> {
+    until(laid, load, seed, |seen| seen.is_known(levels), budget)
+}
+
+/// Runs of a net in which all are at work who can be, until it is known how many leave.
+pub(super) fn crowded(laid: &Laid, load: Workload, budget: &mut Budget<'_>) -> Result<Simulated, Fault> {
+    let is_known = |seen: &Simulated| {
+        let carried = seen.leave();
+        carried.half <= CLOSE_CARRIED * carried.value
+    };
+    until(laid, load, SEED, is_known, budget)
+}
+
+/// Runs of a net, all of which double until enough is known.
+fn until(
+    laid: &Laid,
+    load: Workload,
+    seed: u64,
+    is_known: impl Fn(&Simulated) -> bool,
+    budget: &mut Budget<'_>,
+) -> Result<Simulated, Fault> {
     let plan = Plan::new(laid, |_| 1.0)?;
     let many = if load.jobs() as usize * FOR_EACH * RUNS > REQUESTS[1] { 1 } else { RUNS };
     let runs = (0..many as u64).map(|run| (Run::new(&plan, load, Chance { seed, run }), Vec::new()));
@@ -119,7 +140,7 @@ pub(super) fn drawn(
         let seen = runs.iter().map(|(run, left)| Seen::new(left, &run.marks)).collect();
         let seen = Simulated::new(load, requests, seen);
         let settled = seen.is_settled();
-        if settled && (requests >= REQUESTS[1] || seen.is_known(levels)) {
+        if settled && (requests >= REQUESTS[1] || is_known(&seen)) {
             return Ok(seen);
         }
         if requests >= REQUESTS[1] {
@@ -231,6 +252,18 @@ impl Simulated {
 
     /// Requests in the long run, and half of the interval of each of their numbers.
     pub(super) fn flow(&self) -> (Flow, Flow) {
+        self.flow_as(self.is_counted())
+    }
+
+    /// Whether it is surer how often somebody leaves than how long those are away who think: where they wait longer than they think.
+    pub(super) fn is_counted(&self) -> bool {
+        let Workload::Closed { think, .. } = self.load else { return false };
+        let (mean, leave) = (self.mean(), self.leave());
+        leave.half * (think.max(0.0) + mean.value) < leave.value * mean.half
+    }
+
+    /// The same with the rate of clients as it is counted, or as their times say.
+    pub(super) fn flow_as(&self, is_counted: bool) -> (Flow, Flow) {
         let mean = self.mean();
         let (rate, turned_away) = match self.load {
             Workload::Open { rate, .. } => {
@@ -242,8 +275,9 @@ impl Simulated {
             }
             Workload::Closed { clients, think, .. } => {
                 let value = f64::from(clients) / (think.max(0.0) + mean.value);
-                let nobody = Figure { value: 0.0, half: 0.0 };
-                (Figure { value, half: value * mean.half / (think.max(0.0) + mean.value) }, nobody)
+                let by_times = Figure { value, half: value * mean.half / (think.max(0.0) + mean.value) };
+                let rate = if is_counted { self.leave() } else { by_times };
+                (rate, Figure { value: 0.0, half: 0.0 })
             }
         };
         let flow = |of: fn(Figure) -> f64, queued: f64| Flow {
@@ -255,18 +289,35 @@ impl Simulated {
         (flow(|it| it.value, self.queued()), flow(|it| it.half, 0.0))
     }
 
+    /// Marks in a batch.
+    fn mark(&self) -> usize {
+        self.runs.first().map_or(1, |run| (run.marks.len() / (BATCHES / self.runs.len())).max(1))
+    }
+
+    /// What is made of what was counted in each batch.
+    fn counted<T>(&self, of: impl Fn(&Counts, &Counts) -> T) -> Vec<T> {
+        let of_run = |run: &Seen| {
+            let marks: Vec<&Counts> = run.marks.iter().step_by(self.mark()).collect();
+            marks.windows(2).map(|pair| of(pair[0], pair[1])).collect::<Vec<_>>()
+        };
+        self.runs.iter().flat_map(of_run).collect()
+    }
+
+    /// How many leave a second. Times of those who were there for long at the end of a run, and not at its start, are not in their mean, so that of
+    /// many who wait it says too much.
+    #[expect(clippy::cast_precision_loss, reason = "requests")]
+    pub(super) fn leave(&self) -> Figure {
+        let took = self.counted(|first, last| last.now - first.now);
+        let each = (took.iter().sum::<f64>() / took.len() as f64).max(f64::MIN_POSITIVE);
+        let value = (self.mark() * MARK) as f64 / each;
+        Figure { value, half: value * half_width(&took) / each }
+    }
+
     /// The share of those that come who are turned away.
     #[expect(clippy::cast_precision_loss, reason = "requests")]
     fn lost(&self) -> Figure {
-        let each = BATCHES / self.runs.len();
-        let batch = |[first, last]: [&Counts; 2]| {
-            ((last.turned_away - first.turned_away) as f64, (last.came - first.came) as f64)
-        };
-        let of_run = |run: &Seen| {
-            let marks: Vec<&Counts> = run.marks.iter().step_by((run.marks.len() / each).max(1)).collect();
-            marks.windows(2).map(|pair| batch([pair[0], pair[1]])).collect::<Vec<_>>()
-        };
-        let batches: Vec<(f64, f64)> = self.runs.iter().flat_map(of_run).collect();
+        let batches = self
+            .counted(|first, last| ((last.turned_away - first.turned_away) as f64, (last.came - first.came) as f64));
         let (lost, came) = batches.iter().fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
         let share = lost / came;
         // As many come in one batch as in another, nearly.

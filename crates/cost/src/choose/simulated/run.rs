@@ -32,6 +32,8 @@ pub(super) struct Counts {
     pub(super) turned_away: u64,
     /// Seconds that those who have left waited for a thread, all together.
     pub(super) queued: f64,
+    /// When it was, in seconds.
+    pub(super) now: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -305,7 +307,7 @@ impl<'a> Run<'a> {
         left.push(self.now - request.came);
         self.counts.queued += request.queued;
         if left.len().is_multiple_of(MARK) {
-            self.marks.push(self.counts);
+            self.marks.push(Counts { now: self.now, ..self.counts });
         }
         match self.load {
             Workload::Open { .. } => self.free.push(who),

@@ -207,7 +207,7 @@ fn what_is_free_at_once_is_had_in_the_order_of_the_net() {
              [[sequence.main]]\ndo = \"s7\"\nby = \"y\"\ntime = \"3 ms\"\n"
         )
     };
-    for load in ["arrivals = \"68/s\"\nroom = 40", "clients = 9\nthink = \"1 ms\""] {
+    for load in ["arrivals = \"68/s\"\nroom = 40", "clients = 9\nthink = \"1 ms\"", "clients = 9\nthink = 0"] {
         let model = model(&text(load));
         let mut go_on = |_| true;
         let mut budget = Budget::new(Limits::default(), &mut go_on);
