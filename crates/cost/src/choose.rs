@@ -16,11 +16,12 @@ mod figures;
 mod follow;
 mod front;
 mod invert;
-mod passage;
-mod picture;
 #[cfg(test)]
 mod overloaded;
+mod passage;
+mod picture;
 mod queue;
+mod runs;
 mod security;
 mod service;
 mod simulated;

@@ -472,6 +472,54 @@ fn what_is_simulated_has_both_ends_of_its_interval() {
     assert_eq!(chosen.settings[0].ends["p99"][1], None, "{:?}", chosen.settings[0].ends);
 }
 
+/// What lies near to what is wanted of it has both ends of its interval, of what is simulated as of what is solved, and however straight it is.
+#[test]
+fn what_is_simulated_has_both_ends_beside_what_is_wanted() {
+    let text = |load: &str| {
+        format!(
+            "[workload]\n{load}\n[node.a]\nplatform = \"p\"\n[node.b]\n[component.x]\nnode = \"a\"\n[component.y]\nnode = \"b\"\n\
+             [pool.p]\nsize = 3\n[attribute.v]\nof = \"x\"\n[connector.w]\nfrom = \"x\"\nto = \"y\"\nlatency = \"1 ms\"\n\
+             [[sequence.main]]\ndo = \"s1\"\nby = \"x\"\ntime = \"1 ms\"\nreturns = \"v\"\n[[sequence.main]]\nsend = \"m\"\n\
+             over = \"w\"\ncarries = \"v\"\n[[sequence.main]]\nacquire = \"p\"\n[[sequence.main]]\ndo = \"s3\"\nby = \"y\"\n\
+             time = \"1 ms\"\n[[sequence.main]]\nrelease = \"p\"\n[[secure]]\nproperty = \"data-origin-authentication\"\n\
+             on = \"attribute v\"\nsignature = \"ed25519\"\n[price.p]\n\"hash sha-256\" = {{ each = \"1 ms\", variation = 0.3 }}\n\
+             \"sign ed25519\" = {{ each = \"6 ms\", variation = 0.2, error = \"1 %\" }}\n"
+        )
+    };
+    let effort = Effort { limits: Limits::default(), threads: 1, go_on: &|_| true };
+    let solved = |load: &str, wanted: &Wanted| {
+        let chosen = choose(&model(&text(load)), wanted, &effort).unwrap_or_else(|fault| panic!("{fault}"));
+        chosen.settings.into_iter().next().unwrap_or_else(|| panic!("{load}"))
+    };
+    for (load, figures) in [
+        ("arrivals = \"70/s\"\nroom = 60", ["mean", "p99", "cpu"].as_slice()),
+        ("clients = 30\nthink = \"300 ms\"", ["mean", "p99", "cpu", "throughput"].as_slice()),
+    ] {
+        let first = solved(load, &Wanted { p99: Some(10.0), ..Wanted::default() });
+        assert!(first.simulated.is_some() && first.ends.is_empty(), "{:?}", first.ends);
+        let wanted = Wanted {
+            mean: first.mean,
+            p99: first.p99,
+            cpu: Some(first.cpu.1),
+            rate: figures.contains(&"throughput").then_some(first.throughput),
+            ..Wanted::default()
+        };
+        let found = solved(load, &wanted);
+        let value = |name: &str| match name {
+            "mean" => found.mean.unwrap_or(f64::NAN),
+            "p99" => found.p99.unwrap_or(f64::NAN),
+            "cpu" => found.cpu.1,
+            _ => found.throughput,
+        };
+        for name in figures {
+            let [Some(low), Some(high)] = found.ends[name] else { panic!("{name}: {:?}", found.ends) };
+            let half = found.plus_minus[name];
+            assert!((low..high).contains(&value(name)), "{name}: {low} {high}");
+            assert!(((high - low) / (2.0 * half) - 1.0).abs() < 0.1, "{name}: {low} {high}, \u{b1} {half}");
+        }
+    }
+}
+
 /// What the guide says of its example: processors that wait, and a signature whose making nobody's connection waits for.
 #[test]
 fn the_example_is_as_the_guide_says() {

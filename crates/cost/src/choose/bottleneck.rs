@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::alone::Alone;
 use super::figures::Solved;
 use super::service::Service;
-use super::simulated::{self, Figure};
+use super::simulated::{self, FOR_SLOPES, Figure};
 use super::{short, times};
 use crate::model::{Model, Workload};
 use crate::net::{self, Form, Laid, Stage, What};
@@ -212,7 +212,7 @@ struct Crowd {
 }
 
 impl Carried {
-    /// How much more is carried, relative, for each part by which the times of stages grow: seen from `step` of it.
+    /// How much more is carried, relative, for each part by which the times of stages grow: seen from `step` of it to both sides, or less.
     pub(super) fn slope(
         &self,
         of: impl Fn(&Stage) -> bool,
@@ -220,15 +220,11 @@ impl Carried {
         budget: &mut Budget<'_>,
     ) -> Result<Option<f64>, Fault> {
         let Some(Crowd { workload, laid, requests }) = self.crowd.as_deref() else { return Ok(None) };
-        let rate = |step: f64, budget: &mut Budget<'_>| {
-            let seen =
-                simulated::longer(laid, *workload, *requests, |it| if of(it) { 1.0 + step } else { 1.0 }, budget)?;
-            let (flow, half) = seen.flow();
-            Ok::<_, Fault>(Figure { value: flow.rate, half: half.rate })
-        };
-        let (now, then) = (rate(0.0, budget)?, rate(step, budget)?);
-        let off = now.apart(then).sqrt().copysign(then.value - now.value);
-        Ok(Some((off / now.value).ln_1p() / step.ln_1p()))
+        let (step, requests) = (step.min(simulated::STEP), (*requests).clamp(FOR_SLOPES[0], FOR_SLOPES[1]));
+        let mut run =
+            |factor: f64| simulated::longer(laid, *workload, requests, |it| if of(it) { factor } else { 1.0 }, budget);
+        let (low, high) = (run(1.0 - step)?, run(1.0 + step)?);
+        Ok(Some(low.leave_to(&high).surely() / ((1.0 + step) / (1.0 - step)).ln()))
     }
 }
 

@@ -7,14 +7,12 @@
 //! design point of first-order reliability (Hasofer and Lind, 1974). There slopes give half of the interval, and a figure that only grows
 //! along that way has as many of 100 draws beyond what is found there. So the setting is solved once more at that point, and at the one opposite.
 //!
-//! What was simulated has the ends of its times from two more runs, in the direction of its mean (`figures`).
+//! What was simulated has them from two more runs for each such way (`runs`).
 
 use std::collections::BTreeMap;
 
-use gspn::Budget;
-
 use super::Wanted;
-use super::figures::{LEVELS, Repriced, Solved, Unsure};
+use super::figures::{LEVELS, Solved, Unsure};
 use crate::model::{Model, Workload};
 use crate::{Class, Fault};
 
@@ -22,13 +20,11 @@ use crate::{Class, Fault};
 pub type Ends = [Option<f64>; 2];
 
 /// Halves that are at most this part of their figure are as good as straight.
-pub(super) const STRAIGHT: f64 = 0.03;
+const STRAIGHT: f64 = 0.03;
 /// So many halves from a figure what is wanted of it may lie within its interval.
 const NEAR: f64 = 1.5;
-/// Points of figures whose directions have this cosine are one: an end is off by less than the rest of it, relative.
-const SAME: f64 = 0.999;
 /// What is left of a price at least.
-pub(super) const LEAST: f64 = 0.01;
+const LEAST: f64 = 0.01;
 
 /// Both ends of the interval of a figure, the upper one beyond all numbers where more comes than is carried; none if it has no interval.
 pub(super) fn of(
@@ -47,12 +43,26 @@ pub(super) fn of(
 /// What slopes say.
 pub(super) struct Slopes<'a> {
     /// The prices that say how sure they are.
-    pub(super) prices: Vec<Unsure>,
+    pub(super) prices: &'a [Unsure],
     /// For each figure what each of them does to it at the border of its interval.
     pub(super) changes: BTreeMap<&'static str, Vec<f64>>,
-    /// Half of the interval of each figure.
+    /// Half of the interval of each figure, and the part of it that runs make.
     pub(super) plus_minus: &'a BTreeMap<&'static str, f64>,
+    pub(super) own: &'a BTreeMap<&'static str, f64>,
+    /// Points of figures whose directions have this cosine are one: an end is off by less than the rest of it, relative.
+    pub(super) same: f64,
 }
+
+/// A figure that is asked for at other prices: its name, what it is, and what it may be there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) name: &'static str,
+    pub(super) value: f64,
+    pub(super) guess: f64,
+}
+
+/// The figures of a setting with factors on some of its prices; none where more comes than is carried.
+pub(super) type Elsewhere<'e> = dyn FnMut(&[(&Unsure, f64)], &[Asked]) -> Result<Vec<Option<f64>>, Fault> + 'e;
 
 /// A figure whose ends are looked for.
 struct Figure<'a> {
@@ -69,7 +79,7 @@ pub(super) fn ends(
     solved: &Solved,
     slopes: &Slopes<'_>,
     wanted: &Wanted,
-    budget: &mut Budget<'_>,
+    elsewhere: &mut Elsewhere<'_>,
 ) -> Result<BTreeMap<&'static str, Ends>, Fault> {
     let mut found = BTreeMap::new();
     if solved.plain.saturated {
@@ -78,13 +88,19 @@ pub(super) fn ends(
     // Figures along the direction of the first of them.
     let mut groups: Vec<Vec<Figure<'_>>> = Vec::new();
     for (name, value) in matter(model, solved, slopes, wanted) {
-        let Some(changes) = slopes.changes.get(name).filter(|it| length(it) > 0.0) else { continue };
+        let own = slopes.own.get(name).copied().unwrap_or(0.0);
+        let Some(changes) = slopes.changes.get(name).filter(|it| length(it) > 0.0) else {
+            if own > 0.0 {
+                found.insert(name, [Some((value - own).max(0.0)), Some(value + own)]);
+            }
+            continue;
+        };
         let mut figure = Figure { name, value, changes, sign: 1.0 };
         let cosine = |group: &Vec<Figure<'_>>| {
             let dot: f64 = group[0].changes.iter().zip(changes).map(|(one, other)| one * other).sum();
             dot / length(group[0].changes) / length(changes)
         };
-        match groups.iter_mut().find(|group| cosine(group).abs() >= SAME) {
+        match groups.iter_mut().find(|group| cosine(group).abs() >= slopes.same) {
             Some(group) => {
                 figure.sign = cosine(group).signum();
                 group.push(figure);
@@ -93,19 +109,18 @@ pub(super) fn ends(
         }
     }
     for group in groups {
-        let below = at(model, solved, slopes, &group, -1.0, budget)?;
-        let above = at(model, solved, slopes, &group, 1.0, budget)?;
+        let below = at(slopes, &group, -1.0, elsewhere)?;
+        let above = at(slopes, &group, 1.0, elsewhere)?;
         let Some((below, above)) = below.zip(above) else { continue };
-        // So far a run may be off that says what is carried.
-        let run = |name: &str| if matches!(name, "carried" | "saturation") { solved.carried.rate.half } else { 0.0 };
+        let own = |name: &str| slopes.own.get(name).copied().unwrap_or(0.0);
         for ((figure, below), above) in group.iter().zip(below).zip(above) {
             let Some((one, other)) = below.zip(above) else {
                 let low = below.or(above).unwrap_or(figure.value).min(figure.value);
                 found.insert(figure.name, [Some(low), None]);
                 continue;
             };
-            let far = |off: f64| off.max(0.0).hypot(run(figure.name));
-            let low = figure.value - far(figure.value - one.min(other));
+            let far = |off: f64| off.max(0.0).hypot(own(figure.name));
+            let low = (figure.value - far(figure.value - one.min(other))).max(0.0);
             let high = figure.value + far(one.max(other) - figure.value);
             found.insert(figure.name, [Some(low), Some(high)]);
         }
@@ -160,33 +175,21 @@ fn length(changes: &[f64]) -> f64 {
 
 /// The figures of a group where prices are off along its direction; none where they have no answer there.
 fn at(
-    model: &Model,
-    solved: &Solved,
     slopes: &Slopes<'_>,
     group: &[Figure<'_>],
     way: f64,
-    budget: &mut Budget<'_>,
+    elsewhere: &mut Elsewhere<'_>,
 ) -> Result<Option<Vec<Option<f64>>>, Fault> {
     let direction = group[0].changes;
     let long = length(direction);
     let factors = slopes.prices.iter().zip(direction).filter(|(_, change)| **change != 0.0);
     let factors = factors.map(|(price, change)| (price, (1.0 + way * price.error * change / long).max(LEAST)));
     let factors: Vec<(&Unsure, f64)> = factors.collect();
-    let level = |name: &str| LEVELS.into_iter().find(|(other, _)| *other == name).map(|(_, level)| level);
-    let levels: Vec<f64> = group.iter().filter_map(|figure| level(figure.name)).collect();
-    let mut find = || {
-        let then = Repriced::new(model, solved, &factors, &levels, budget)?;
-        let named = then.plain.named(solved.plain.busiest());
-        let of = |figure: &Figure<'_>| {
-            let Some(level) = level(figure.name) else {
-                return Ok(named.iter().find(|(name, _)| *name == figure.name).and_then(|(_, value)| *value));
-            };
-            let guess = figure.value + figure.sign * way * length(figure.changes);
-            then.quantile(level, guess.max(figure.value * 0.5), budget)
-        };
-        group.iter().map(of).collect::<Result<Vec<_>, Fault>>()
+    let asked = |figure: &Figure<'_>| {
+        let guess = figure.value + figure.sign * way * length(figure.changes);
+        Asked { name: figure.name, value: figure.value, guess: guess.max(figure.value * 0.5) }
     };
-    match find() {
+    match elsewhere(&factors, &group.iter().map(asked).collect::<Vec<_>>()) {
         Ok(values) => Ok(Some(values)),
         // What the solver cannot say out there leaves what slopes say.
         Err(fault) if fault.class == Class::Unanswered && fault.name != "time" => Ok(None),

@@ -4,27 +4,27 @@
 //! little, all else equal; the half of its own interval is the root of the summed squares of (slope times `e`), as errors of different prices
 //! have nothing to do with each other. The slope of a percentile `t` is that of the distribution there over its density: `-(dF/dp)/f(t)`. Where
 //! figures bend, both ends are found by solving (`ends`). What was
-//! simulated is as sure as its run, too, and what a price does is seen from a run in which it is dearer by all of `e`, without what two
-//! runs of the same are apart.
+//! simulated is as sure as its runs (`runs`).
 
 use std::collections::BTreeMap;
 
 use gspn::Budget;
 
 use super::bottleneck::Carried;
-use super::ends::{self, Ends, Slopes};
+use super::ends::{self, Asked, Ends, Slopes};
 use super::service::{self, Service};
-use super::simulated::{self, Simulated};
 use super::times::{self, Flow, Task, Times};
-use super::{Wanted, above, bottleneck, queue};
+use super::{Wanted, above, bottleneck, queue, runs};
 use crate::model::{Model, Workload};
-use crate::net::{self, Form, Sketch, Stage};
-use crate::{Class, Fault, weave};
+use crate::net::{Paid, Sketch, Stage};
+use crate::{Class, Fault};
 
 /// How much a price grows to see what follows, relative.
 const STEP: f64 = 1e-4;
 /// Prices from which on it takes less to say of all at once what they do to a percentile.
 const SEVERAL: usize = 3;
+/// Figures whose directions have this cosine have their ends at one point.
+const SAME: f64 = 0.999;
 
 /// Numbers that need no distribution.
 #[derive(Debug, Clone)]
@@ -113,7 +113,7 @@ fn levels(asked: [bool; 3]) -> Vec<f64> {
 }
 
 /// The plain numbers of a service under a flow of requests, of which so many could be carried.
-fn plain(model: &Model, service: &Service, carried: f64, flow: Flow) -> Plain {
+pub(super) fn plain(model: &Model, service: &Service, carried: f64, flow: Flow) -> Plain {
     let node_cores: Vec<f64> = (0..model.nodes.len()).map(|node| service.cores(node)).collect();
     Plain {
         throughput: flow.rate * service.finished,
@@ -185,6 +185,11 @@ impl Plain {
             ("loss", Some(self.loss)),
         ]
     }
+
+    /// One of those.
+    pub(super) fn value(&self, name: &str, busiest: usize) -> Option<f64> {
+        self.named(busiest).into_iter().find(|(other, _)| *other == name).and_then(|(_, value)| value)
+    }
 }
 
 /// How far the figures of a setting may be off.
@@ -203,7 +208,17 @@ pub(super) struct Unsure {
     /// Half of its 95 % interval, relative.
     pub(super) error: f64,
     /// How much more is carried for each part by which it grows, where that was simulated.
-    carried: Option<f64>,
+    pub(super) carried: Option<f64>,
+}
+
+/// The prices of a setting that say how sure they are.
+pub(super) fn unsure(solved: &Solved, budget: &mut Budget<'_>) -> Result<Vec<Unsure>, Fault> {
+    let prices = solved.service.prices.iter().enumerate().filter(|(_, price)| price.error > 0.0);
+    let unsure = |(index, price): (usize, &Paid)| {
+        let carried = solved.carried.slope(|stage: &Stage| stage.paid == Some(index), price.error, budget)?;
+        Ok(Unsure { index, error: price.error, carried })
+    };
+    prices.map(unsure).collect()
 }
 
 /// How far the figures of a setting may be off.
@@ -214,20 +229,15 @@ pub(super) fn intervals(
     budget: &mut Budget<'_>,
 ) -> Result<Off, Fault> {
     if let Times::Simulated(seen) = &solved.distribution {
-        return simulated_intervals(model, solved, seen, budget);
+        return runs::intervals(model, solved, seen, wanted, budget);
     }
-    let mut squares: BTreeMap<&'static str, f64> = BTreeMap::new();
-    for name in ["carried", "saturation"] {
-        if solved.carried.rate.half > 0.0 {
-            squares.insert(name, solved.carried.rate.half.powi(2));
-        }
-    }
+    // So far a run may be off that says what is carried.
+    let own: BTreeMap<&'static str, f64> =
+        ["carried", "saturation"].map(|name| (name, solved.carried.rate.half)).into_iter().collect();
+    let mut squares: BTreeMap<&'static str, f64> =
+        own.iter().filter(|(_, half)| **half > 0.0).map(|(name, half)| (*name, half.powi(2))).collect();
     let service = &solved.service;
-    let mut prices = Vec::new();
-    for (index, price) in service.prices.iter().enumerate().filter(|(_, price)| price.error > 0.0) {
-        let carried = solved.carried.slope(|stage: &Stage| stage.paid == Some(index), price.error, budget)?;
-        prices.push(Unsure { index, error: price.error, carried });
-    }
+    let prices = unsure(solved, budget)?;
     if prices.is_empty() {
         return Ok(Off { plus_minus: roots(squares), ends: BTreeMap::new() });
     }
@@ -276,8 +286,28 @@ pub(super) fn intervals(
         *squares.entry(name).or_default() += changes.iter().map(|change| change * change).sum::<f64>();
     }
     let plus_minus = roots(squares);
-    let ends = ends::ends(model, solved, &Slopes { prices, changes, plus_minus: &plus_minus }, wanted, budget)?;
+    let slopes = Slopes { prices: &prices, changes, plus_minus: &plus_minus, own: &own, same: SAME };
+    let ends =
+        ends::ends(model, solved, &slopes, wanted, &mut |factors, asked| again(model, solved, factors, asked, budget))?;
     Ok(Off { plus_minus, ends })
+}
+
+/// The figures of a setting that is solved once more with factors on some of its prices.
+fn again(
+    model: &Model,
+    solved: &Solved,
+    factors: &[(&Unsure, f64)],
+    asked: &[Asked],
+    budget: &mut Budget<'_>,
+) -> Result<Vec<Option<f64>>, Fault> {
+    let level = |name: &str| LEVELS.into_iter().find(|(other, _)| *other == name).map(|(_, level)| level);
+    let levels: Vec<f64> = asked.iter().filter_map(|it| level(it.name)).collect();
+    let then = Repriced::new(model, solved, factors, &levels, budget)?;
+    let of = |it: &Asked| match level(it.name) {
+        Some(level) => then.quantile(level, it.guess, budget),
+        None => Ok(then.plain.value(it.name, solved.plain.busiest())),
+    };
+    asked.iter().map(of).collect()
 }
 
 /// A setting with factors on some of its prices.
@@ -324,152 +354,13 @@ impl Repriced {
     }
 }
 
-fn roots(mut squares: BTreeMap<&'static str, f64>) -> BTreeMap<&'static str, f64> {
+pub(super) fn roots(mut squares: BTreeMap<&'static str, f64>) -> BTreeMap<&'static str, f64> {
     squares.values_mut().for_each(|square| *square = square.sqrt());
     squares
 }
 
-/// The same of what was simulated.
-fn simulated_intervals(
-    model: &Model,
-    solved: &Solved,
-    seen: &Simulated,
-    budget: &mut Budget<'_>,
-) -> Result<Off, Fault> {
-    let mut squares: BTreeMap<&'static str, f64> = BTreeMap::new();
-    let mut add = |name, off: f64| *squares.entry(name).or_default() += off * off;
-    let (service, busiest, carried) = (&solved.service, solved.plain.busiest(), solved.carried.rate);
-    let mut compare = |now: &Plain, then: Plain| {
-        // A run has times at any load: whether it is too much is said of the setting itself.
-        let then = Plain { saturated: now.saturated, ..then };
-        for ((name, now), (_, then)) in now.named(busiest).into_iter().zip(then.named(busiest)) {
-            if let Some((now, then)) = now.zip(then) {
-                add(name, then - now);
-            }
-        }
-    };
-    let (flow, half) = seen.flow();
-    compare(&solved.plain, plain(model, service, carried.value + carried.half, flow.plus(half)));
-    let laid = net::lay_as(&weave(model), Form::Shared)?;
-    let run = |of: &dyn Fn(&Stage) -> f64, budget: &mut Budget<'_>| {
-        simulated::longer(&laid, model.workload, seen.requests, of, budget)
-    };
-    let unsure = service.prices.iter().enumerate().filter(|(_, price)| price.error > 0.0);
-    let unsure: Vec<_> = unsure.collect();
-    let mut of_times = [0.0; 3];
-    let mut of_mean = 0.0;
-    let mut followed = None;
-    if !unsure.is_empty() {
-        let base = run(&|_| 1.0, budget)?;
-        let mut felt: Vec<Felt<'_>> = Vec::new();
-        let now = plain(model, service, carried.value, base.flow().0);
-        for (index, price) in unsure {
-            let of_price = |stage: &Stage| stage.paid == Some(index);
-            let dearer = service.scaled(index, 1.0 + price.error);
-            let seen = run(&|it| if of_price(it) { 1.0 + price.error } else { 1.0 }, budget)?;
-            let slope = solved.carried.slope(of_price, price.error, budget)?;
-            felt.push(Felt { index, price, slope, change: (seen.mean().value - base.mean().value).max(0.0) });
-            let carried = match slope {
-                Some(slope) => carried.value * (1.0 + price.error).powf(slope),
-                None => {
-                    let model = self::dearer(model, price, 1.0 + price.error)?;
-                    bottleneck::carried(&model, &dearer, solved.one, budget)?.rate.value
-                }
-            };
-            let then = plain(model, &dearer, carried, seen.flow().0);
-            compare(&now, Plain { mean: now.mean, ..then });
-            of_mean += base.mean().apart(seen.mean());
-            for (square, (_, level)) in of_times.iter_mut().zip(LEVELS) {
-                *square += base.quantile(level).apart(seen.quantile(level));
-            }
-        }
-        followed = Some((base, felt));
-    }
-    if !solved.plain.saturated {
-        *squares.entry("mean").or_default() += of_mean;
-    }
-    for (((name, level), time), square) in LEVELS.into_iter().zip(solved.times).zip(of_times) {
-        if time.is_some() {
-            squares.insert(name, square + seen.quantile(level).half.powi(2));
-        }
-    }
-    let plus_minus = roots(squares);
-    let bends = |name: &str, value: f64| plus_minus.get(name).is_some_and(|half| *half > ends::STRAIGHT * value);
-    let times = LEVELS.into_iter().zip(solved.times).filter_map(|((name, _), time)| Some((name, time?)));
-    let bent: Vec<_> = times.chain([("mean", solved.plain.mean)]).filter(|(name, value)| bends(name, *value)).collect();
-    let mut ends = BTreeMap::new();
-    if let Some((base, felt)) = followed.filter(|_| !solved.plain.saturated && !bent.is_empty()) {
-        ends = simulated_ends(model, solved, (seen, &base), &felt, &run, budget)?;
-        ends.retain(|name, _| bent.iter().any(|(bent, _)| bent == name));
-    }
-    Ok(Off { plus_minus, ends })
-}
-
-/// A price of a setting that was simulated, and what it does at the border of its interval.
-struct Felt<'a> {
-    index: usize,
-    price: &'a crate::net::Paid,
-    /// How much more is carried for each part by which it grows, where that was simulated.
-    slope: Option<f64>,
-    /// Seconds of the mean.
-    change: f64,
-}
-
-/// A run in which the times of stages are longer by factors.
-type RunOf<'r> = dyn Fn(&dyn Fn(&Stage) -> f64, &mut Budget<'_>) -> Result<Simulated, Fault> + 'r;
-
-/// Both ends of times that were simulated, as in [`ends`]: a run in which prices are off together, as far as is likely, each in its part of
-/// what they do to the mean. It sees the requests of a run in which they are not (the second one), from which it is how far.
-fn simulated_ends(
-    model: &Model,
-    solved: &Solved,
-    (seen, base): (&Simulated, &Simulated),
-    felt: &[Felt<'_>],
-    run: &RunOf<'_>,
-    budget: &mut Budget<'_>,
-) -> Result<BTreeMap<&'static str, Ends>, Fault> {
-    let long = felt.iter().map(|it| it.change * it.change).sum::<f64>().sqrt();
-    let mut found = BTreeMap::new();
-    if long <= 0.0 {
-        return Ok(found);
-    }
-    let mut ends = Vec::new();
-    for way in [-1.0, 1.0] {
-        let factor = |it: &Felt<'_>| (1.0 + way * it.price.error * it.change / long).max(ends::LEAST);
-        let of_stage = |stage: &Stage| {
-            let paid = felt.iter().find(|it| stage.paid == Some(it.index));
-            paid.map_or(1.0, factor)
-        };
-        let then = run(&of_stage, budget)?;
-        let (mut service, mut other, mut more) = (solved.service.clone(), model.clone(), Some(1.0));
-        for it in felt {
-            service = service.scaled(it.index, factor(it));
-            other = dearer(&other, it.price, factor(it))?;
-            more = more.zip(it.slope).map(|(more, slope)| more * factor(it).powf(slope));
-        }
-        let carried = match more {
-            Some(more) => solved.carried.rate.value * more,
-            None => bottleneck::carried(&other, &service, solved.one, budget)?.rate.value,
-        };
-        let saturated = plain(&other, &service, carried, then.flow().0).saturated;
-        ends.push((then, saturated));
-    }
-    let [(below, _), (above, saturated)] = ends.as_slice() else { return Ok(found) };
-    let asked = LEVELS.into_iter().zip(solved.times).filter(|(_, time)| time.is_some());
-    let asked = asked.map(|((name, level), _)| (name, Some(level)));
-    for (name, level) in asked.chain([("mean", None)]) {
-        let of = |run: &Simulated| level.map_or_else(|| run.mean(), |level| run.quantile(level));
-        let own = of(seen);
-        let far = |off: f64| off.max(0.0).hypot(own.half);
-        let low = (own.value - far(of(base).value - of(below).value)).max(0.0);
-        let high = own.value + far(of(above).value - of(base).value);
-        found.insert(name, [Some(low), (!saturated).then_some(high)]);
-    }
-    Ok(found)
-}
-
 /// The model with a factor on one price.
-fn dearer(model: &Model, paid: &crate::net::Paid, factor: f64) -> Result<Model, Fault> {
+pub(super) fn dearer(model: &Model, paid: &crate::net::Paid, factor: f64) -> Result<Model, Fault> {
     let mut model = model.clone();
     let price = model.prices.get_mut(&paid.platform).and_then(|prices| prices.get_mut(&paid.operation));
     let Some(price) = price else {

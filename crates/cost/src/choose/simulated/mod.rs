@@ -12,6 +12,8 @@
 mod chance;
 #[cfg(test)]
 mod coverage;
+#[cfg(test)]
+mod felt;
 mod plan;
 mod run;
 #[cfg(test)]
@@ -35,7 +37,7 @@ pub(super) const REQUESTS: [usize; 2] = [1 << 15, 1 << 22];
 /// and what that changes must be less than what is looked for.
 pub(super) const STEP: f64 = 0.05;
 /// The fewest and the most requests from which it is seen what a longer time does to the figures.
-const FOR_SLOPES: [usize; 2] = [1 << 16, 1 << 18];
+pub(super) const FOR_SLOPES: [usize; 2] = [1 << 16, 1 << 18];
 /// Half of an interval, as a part of its figure, at which a run is long enough; and the same of what is carried.
 const CLOSE: f64 = 0.01;
 const CLOSE_CARRIED: f64 = 0.005;
@@ -45,6 +47,8 @@ const RUNS: usize = 4;
 const FOR_EACH: usize = 64;
 /// Of all runs, whose means say how far apart they are.
 const BATCHES: usize = 32;
+/// Half of a 95 % interval of so many, over their standard deviation (Student).
+const STUDENT: f64 = 2.04;
 /// The same in which is looked how alike neighbours are, and how alike these may be.
 const SHORT: usize = 8 * BATCHES;
 const ALIKE: f64 = 0.2;
@@ -58,11 +62,29 @@ pub(super) struct Figure {
     pub(super) half: f64,
 }
 
-impl Figure {
-    /// The square of how far this is from another run's, without what two runs of the same are apart.
-    pub(super) fn apart(self, other: Self) -> f64 {
-        let chance = (self.half.powi(2) + other.half.powi(2)) / 1.96_f64.powi(2);
-        ((self.value - other.value).powi(2) - chance).max(0.0)
+/// By how much a figure is more in one run than in another of the same requests, and the square of how far chance may put that off.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Change {
+    pub(super) by: f64,
+    pub(super) chance: f64,
+}
+
+impl Change {
+    /// From values, and from what the batches of both are apart.
+    fn new(by: f64, batches: &[Vec<f64>; 2]) -> Self {
+        let [one, other] = batches;
+        let apart: Vec<f64> = one.iter().zip(other).map(|(one, other)| other - one).collect();
+        Self { by, chance: (half_width(&apart) / STUDENT).powi(2) }
+    }
+
+    /// So many times as much.
+    pub(super) fn times(self, factor: f64) -> Self {
+        Self { by: self.by * factor, chance: self.chance * factor * factor }
+    }
+
+    /// The part of it that is not chance.
+    pub(super) fn surely(self) -> f64 {
+        (self.by.powi(2) - self.chance).max(0.0).sqrt().copysign(self.by)
     }
 }
 
@@ -151,7 +173,7 @@ fn until(
     }
 }
 
-/// A run about as long as another in which the times of stages are longer by a factor: two of them see the same requests.
+/// A run of so many requests in which the times of stages are longer by a factor: two of them see the same requests.
 pub(super) fn longer(
     laid: &Laid,
     load: Workload,
@@ -161,7 +183,7 @@ pub(super) fn longer(
 ) -> Result<Simulated, Fault> {
     let plan = Plan::new(laid, factor)?;
     let (mut run, mut left) = (Run::new(&plan, load, Chance { seed: SEED, run: 0 }), Vec::new());
-    run.until(requests.clamp(FOR_SLOPES[0], FOR_SLOPES[1]), &mut left, budget)?;
+    run.until(requests, &mut left, budget)?;
     Ok(Simulated::new(load, left.len(), vec![Seen::new(&left, &run.marks)]))
 }
 
@@ -236,6 +258,35 @@ impl Simulated {
         let value = self.at(level);
         let half = half_width(&self.batches(|time| share(time <= value)));
         Figure { value, half: (self.at(level + half) - value).max(value - self.at(level - half)) }
+    }
+
+    /// How much longer requests are there in another run.
+    pub(super) fn mean_to(&self, other: &Self) -> Change {
+        Change::new(other.mean().value - self.mean().value, &[self, other].map(|run| run.batches(|time| time)))
+    }
+
+    /// By how much a share is done later in another run. What its batches have more than that share by then, over the density there, is how far
+    /// off they have it (Bahadur 1966).
+    pub(super) fn quantile_to(&self, other: &Self, level: f64) -> Change {
+        let off = |run: &Self| {
+            let value = run.at(level);
+            let shares = run.batches(|time| share(time <= value));
+            let near = half_width(&shares).min(1.0 - level);
+            let slope = if near > 0.0 { (run.at(level + near) - run.at(level - near)) / (2.0 * near) } else { 0.0 };
+            shares.into_iter().map(|share| (level - share) * slope).collect()
+        };
+        Change::new(other.at(level) - self.at(level), &[off(self), off(other)])
+    }
+
+    /// How many more leave a second in another run: the logarithm of its rate over the one of this.
+    pub(super) fn leave_to(&self, other: &Self) -> Change {
+        let [one, then] = [self, other].map(|run| run.leave().value);
+        let slower = |run: &Self, rate: f64| run.counted(|first, last| (first.now - last.now) * rate);
+        let batches = [slower(self, one), slower(other, then)];
+        #[expect(clippy::cast_precision_loss, reason = "requests")]
+        let each = (self.mark() * MARK) as f64;
+        let chance = Change::new(0.0, &batches).times(1.0 / each).chance;
+        Change { by: (then / one).ln(), chance }
     }
 
     #[expect(
