@@ -152,20 +152,36 @@ fn crowd(model: &Model, service: &Service, one: bool) -> Option<u32> {
     (!is_full(model, service, all)).then_some(all)
 }
 
-/// Whether so many keep the scarcest resource as good as full: by mean value analysis, as if times were exponential, where several cores are
-/// one that is as much quicker and a time in which nobody waits (Seidmann, Schweitzer and Shalev-Oren 1987).
+/// Whether so many keep the scarcest resource as good as full, where several cores are one that is as much quicker and a time in which nobody
+/// waits (Seidmann, Schweitzer and Shalev-Oren 1987).
 fn is_full(model: &Model, service: &Service, requests: u32) -> bool {
-    const AS_GOOD: f64 = 1e-4;
     let all = limits(model, service, false, None);
     let resources = all.iter().filter(|(resource, _)| matches!(resource, Resource::Node(_) | Resource::Line(_)));
-    let mut queues: Vec<(f64, f64)> = resources.map(|(_, limit)| (1.0 / limit, 0.0)).collect();
-    let delay = service.mean() - queues.iter().map(|(own, _)| own).sum::<f64>();
-    let least = queues.iter().map(|(own, _)| *own).fold(0.0, f64::max);
+    let times: Vec<f64> = resources.map(|(_, limit)| 1.0 / limit).collect();
+    fill(requests, service.mean() - times.iter().sum::<f64>(), &times)
+}
+
+/// Whether so many keep the one of these queues with the longest time as good as full, and nobody waits for `delay`: by mean value analysis, as if times
+/// were exponential. It goes through their numbers one by one only where two bounds do not say it, and those meet soon: more than
+/// (delay and times) / (longest time) / `AS_GOOD` always fill it.
+fn fill(requests: u32, delay: f64, times: &[f64]) -> bool {
+    const AS_GOOD: f64 = 1e-4;
+    let longest = times.iter().copied().fold(0.0, f64::max);
+    let (full, alone) = ((1.0 - AS_GOOD) / longest, delay + times.iter().sum::<f64>());
+    let most = f64::from(requests);
+    if most / alone < full {
+        return false;
+    }
+    // None of the others makes a request wait longer than the longest time.
+    if most / (alone + (most - 1.0) * longest) >= full {
+        return true;
+    }
+    let mut there = vec![0.0; times.len()];
     (1..=requests).any(|others| {
-        let time = delay + queues.iter().map(|(own, there)| own * (1.0 + there)).sum::<f64>();
+        let time = delay + times.iter().zip(&there).map(|(own, there)| own * (1.0 + there)).sum::<f64>();
         let rate = f64::from(others) / time;
-        queues.iter_mut().for_each(|(own, there)| *there = rate * *own * (1.0 + *there));
-        rate * least >= 1.0 - AS_GOOD
+        there.iter_mut().zip(times).for_each(|(there, own)| *there = rate * own * (1.0 + *there));
+        rate >= full
     })
 }
 
@@ -443,5 +459,21 @@ impl Bottleneck {
             text.push_str(&other(&words, then));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fill;
+
+    /// Of queues that are as long as each other, n requests keep each busy for n / (n + queues - 1) of the time.
+    #[test]
+    fn so_many_fill_what_they_do_one_by_one() {
+        for (queues, least) in [(1, 1), (2, 9_999), (3, 19_998)] {
+            let times = vec![0.01; queues];
+            assert_eq!([least - 1, least + 1, u32::MAX].map(|it| it > 0 && fill(it, 0.0, &times)), [false, true, true]);
+        }
+        // Ten thousand are always under way behind it, and their number varies by a hundred.
+        assert_eq!([10_000, 10_272, 10_273].map(|it| fill(it, 100.0, &[0.01])), [false, false, true]);
     }
 }
