@@ -10,6 +10,8 @@ use crate::{Class, Refusal};
 
 /// How many times its standard error a drift is, at least.
 const SURE: f64 = 5.0;
+/// In so many runs tokens went one way only, and in none the other.
+const ONE_WAY: usize = 16;
 /// How many times as many tokens as its servers can take a place holds that is never short of any.
 const PLENTY: u64 = 2;
 
@@ -79,7 +81,9 @@ pub(super) fn drifts<'a>(
         #[expect(clippy::cast_precision_loss, reason = "a number of runs")]
         let count = net.len() as f64;
         let error = (spread(&net, middle) / (count - 1.0) / count).sqrt();
-        let drifts = middle.abs() > SURE * error && middle.abs() * count > relative / 2.0 * most;
+        let moved = net.iter().filter(|change| **change != 0.0).count();
+        let one_way = f64::min(into[place], out[place]) == 0.0 && moved >= ONE_WAY;
+        let drifts = (one_way || middle.abs() > SURE * error) && middle.abs() * count > relative / 2.0 * most;
         let grows = middle > 0.0;
         let plenty = grows && runs.clone().all(|(_, machine)| model.parts.iter().all(|it| plenty(it, place, machine)));
         drifts.then_some(Drift { place, grows, plenty })

@@ -38,6 +38,9 @@ const ENDS: usize = 128;
 const SCATTER: f64 = 2.2;
 /// The same where they have ended differently beyond doubt.
 const CLEAR: f64 = 20.0;
+/// Where most long batches are the same, so many changes from one to the next must have been seen before they say how often there are any;
+/// a run that differs from the start counts as two. Of what comes to its end once and for all more is seen by its drift.
+const CHANGES: usize = 50;
 /// How much less than their batches runs may scatter where there is chance.
 const SAME_RUN: f64 = 1e-9;
 
@@ -272,7 +275,8 @@ impl Runs<'_> {
         // Runs that are too short to have come round differ, too: they are to go on, for more of them begin at the start again. Until one
         // that has ended elsewhere is told from one that is slow, it is neither: the longer runs are, the more the former differ.
         let slow = alike_inside(&rows) > ALIKE_INSIDE;
-        let mixed = between > CLEAR * within && !slow || between == 0.0;
+        let changes = changes(&rows);
+        let mixed = between > CLEAR * within && !slow || between == 0.0 || changes == Some(0);
         let unclear = between > SCATTER * within && !mixed;
         // Without chance every run is the same one, and however many there are, they say no more than one.
         let one = between > 0.0 && between <= SAME_RUN * within;
@@ -283,6 +287,7 @@ impl Runs<'_> {
             _ => half_width(&rows.concat()),
         };
         let enough = if mixed { means.len() >= ENDS } else { one || !alike && !unclear };
+        let enough = enough && changes.is_none_or(|changes| changes >= CHANGES);
         let sure = half > 0.0 && half <= relative * middle.abs() && enough;
         let samples = if one {
             GROUPS
@@ -293,4 +298,21 @@ impl Runs<'_> {
         };
         Look { estimate: Estimate::around(middle, half, samples as u64, sure), mixed }
     }
+}
+
+/// How often what most long batches showed became something else, or was it from the start; nothing where no more than half of them are the same.
+fn changes(rows: &[Vec<f64>]) -> Option<usize> {
+    // A sum of times that is cut into batches is the same but for rounding.
+    #[expect(clippy::cast_possible_truncation, reason = "meant")]
+    let same = |batch: &f64| (*batch as f32).to_bits();
+    let mut all: Vec<u32> = rows.iter().flatten().map(same).collect();
+    all.sort_unstable();
+    // What more than half of them are stands in the middle.
+    let most = *all.get(all.len() / 2)?;
+    let many = all.partition_point(|batch| *batch <= most) - all.partition_point(|batch| *batch < most);
+    let of_row = |row: &Vec<f64>| {
+        let inside = row.windows(2).filter(|pair| same(&pair[0]) != same(&pair[1])).count();
+        inside + 2 * usize::from(row.first().is_some_and(|first| same(first) != most))
+    };
+    (2 * many > all.len()).then(|| rows.iter().map(of_row).sum())
 }
