@@ -8,7 +8,7 @@ use super::service;
 use super::simulated::{self, Figure, Simulated};
 use crate::model::{Model, Workload};
 use crate::solve::Busy;
-use crate::{Fault, net, weave};
+use crate::{Class, Fault, net, weave};
 
 /// What runs of a model showed. Times are seconds, rates are per second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -60,8 +60,21 @@ impl From<Figure> for Estimate {
 pub fn follow(model: &Model, seed: u64, budget: &mut Budget<'_>) -> Result<Followed, Fault> {
     let (service, alone) = service::service(model, budget)?;
     let levels = LEVELS.map(|(_, level)| level);
-    let seen = runs(model, is_one(model, &service, &alone), &levels, seed, budget)?;
+    let seen = runs(model, is_one(model, &service, &alone), &levels, seed, budget).map_err(|fault| {
+        if fault.name != "time" {
+            return fault;
+        }
+        let why = "the limit of time was reached before so many requests had been followed that all figures are known: allow more time";
+        Fault { why: why.to_owned(), ..fault }
+    })?;
     let (flow, half) = seen.flow();
+    if ![flow.rate, half.rate, seen.mean().value].iter().all(|figure| figure.is_finite()) {
+        return Err(Fault::new(
+            Class::Unanswered,
+            "simulation",
+            "its times are more than a number can say: write shorter ones",
+        ));
+    }
     let part = |of: f64| Estimate { value: flow.rate * of, plus_minus: half.rate * of };
     let nodes = model.nodes.iter().zip(busy(model, &service, flow.rate));
     let [p50, p95, p99] = levels.map(|level| seen.quantile(level).into());

@@ -84,6 +84,10 @@ pub(super) fn one_at_a_time(model: &Model, laid: &Sketch) -> bool {
     if model.threads() == Some(1) || model.workload.jobs() == 1 {
         return true;
     }
+    // Who waits for a unit of a pool waits in no order, and so takes the core in none.
+    if model.pools.iter().any(|pool| pool.is_short(model.at_once())) {
+        return false;
+    }
     let mut on = laid.stages.iter().filter(|stage| stage.mean > 0.0).map(|stage| stage.on);
     let Some(Some(first)) = on.next() else { return false };
     let one = laid.free.iter().zip(&model.nodes).any(|(free, node)| *free == first && node.all_cores() == 1);

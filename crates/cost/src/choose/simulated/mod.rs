@@ -3,7 +3,8 @@
 //!
 //! There are several runs, which have nothing to do with each other, each in several batches. They are as long as their figures need: all double
 //! until half of the 95 % interval of the mean and of each percentile that is asked for is at most 1 % of it, and until neighbouring batches
-//! hardly know of each other. The first eighth of each run is left out.
+//! hardly know of each other. The first eighth of each run is left out, and as many requests as there are clients, of whom each begins
+//! once, unless that is more than half.
 //!
 //! *Intervals* are Student's, of the means of all batches; of a percentile those of the shares that are done by then (Asmussen and Glynn 2007,
 //! chapter III and IV). A slow queue makes neighbours alike, and intervals of few batches too narrow before that could be seen in them; so it is looked
@@ -109,9 +110,10 @@ struct Seen {
 }
 
 impl Seen {
-    /// Without the first eighth.
-    fn new(left: &[f64], marks: &[Counts]) -> Self {
-        let start = left.len() / 8;
+    /// Without the start.
+    fn new(left: &[f64], marks: &[Counts], load: Workload) -> Self {
+        let first = if let Workload::Closed { clients, .. } = load { clients as usize } else { 0 };
+        let start = (left.len() / 8).max(first.min(left.len() / 2));
         Self { times: left[start..].to_vec(), marks: marks[start / MARK..].to_vec() }
     }
 }
@@ -159,7 +161,7 @@ fn until(
         for (run, left) in &mut runs {
             run.until(requests / many, left, budget)?;
         }
-        let seen = runs.iter().map(|(run, left)| Seen::new(left, &run.marks)).collect();
+        let seen = runs.iter().map(|(run, left)| Seen::new(left, &run.marks, load)).collect();
         let seen = Simulated::new(load, requests, seen);
         let settled = seen.is_settled();
         if settled && (requests >= REQUESTS[1] || is_known(&seen)) {
@@ -184,7 +186,7 @@ pub(super) fn longer(
     let plan = Plan::new(laid, factor)?;
     let (mut run, mut left) = (Run::new(&plan, load, Chance { seed: SEED, run: 0 }), Vec::new());
     run.until(requests, &mut left, budget)?;
-    Ok(Simulated::new(load, left.len(), vec![Seen::new(&left, &run.marks)]))
+    Ok(Simulated::new(load, left.len(), vec![Seen::new(&left, &run.marks, load)]))
 }
 
 impl Simulated {

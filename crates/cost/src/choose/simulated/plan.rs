@@ -119,6 +119,14 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The shortest mean time of a stage; infinite where nothing takes time.
+    pub(super) fn shortest(&self) -> f64 {
+        let of = |stop: &Stop| {
+            if let Stop::Time { mean, .. } = stop { Some(*mean).filter(|mean| *mean > 0.0) } else { None }
+        };
+        self.stops.iter().filter_map(of).fold(f64::INFINITY, f64::min)
+    }
+
     /// Times in a row that are as long, and between which nothing happens, become one.
     fn join(&mut self) {
         let mut coming = vec![0_u32; self.stops.len()];

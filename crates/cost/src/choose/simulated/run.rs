@@ -21,6 +21,8 @@ use crate::{Class, Fault};
 pub(super) const MARK: usize = 128;
 /// Events between two looks at the clock.
 const SLICE: u64 = 1 << 12;
+/// The clock may show so many times the shortest time of a stage; more would leave too few digits for that.
+const CLOCK: f64 = 68_719_476_736.0;
 /// Who comes next from outside.
 const OUTSIDE: u32 = u32::MAX;
 
@@ -63,6 +65,9 @@ pub(super) struct Run<'a> {
     load: Workload,
     chance: Chance,
     now: f64,
+    /// Seconds until the clock was last put to 0, and what it may show.
+    before: f64,
+    most: f64,
     /// What ends when, by the bits of its time, and whose it is.
     next: BinaryHeap<Reverse<(u64, u32)>>,
     requests: Vec<Request>,
@@ -102,6 +107,8 @@ impl<'a> Run<'a> {
             load,
             chance,
             now: 0.0,
+            before: 0.0,
+            most: plan.shortest() * CLOCK,
             next: BinaryHeap::new(),
             requests: (0..jobs).map(nobody).collect(),
             free: (0..jobs).rev().collect(),
@@ -141,6 +148,9 @@ impl<'a> Run<'a> {
                 return Err(Fault::new(Class::Unanswered, "simulation", "requests wait for each other for ever"));
             };
             self.now = f64::from_bits(time);
+            if self.now > self.most {
+                self.put_clock_back();
+            }
             match (who, self.load) {
                 (OUTSIDE, _) => {
                     self.somebody_comes();
@@ -159,6 +169,17 @@ impl<'a> Run<'a> {
             self.settle(left);
         }
         Ok(())
+    }
+
+    /// Puts the clock to 0, and all that is noted of it back as far.
+    fn put_clock_back(&mut self) {
+        let by = std::mem::replace(&mut self.now, 0.0);
+        self.before += by;
+        let sooner = |Reverse((time, who))| Reverse(((f64::from_bits(time) - by).max(0.0).to_bits(), who));
+        self.next = std::mem::take(&mut self.next).into_iter().map(sooner).collect();
+        self.requests.iter_mut().for_each(|request| request.came -= by);
+        // Who waits has had the time taken off at which that began.
+        self.queue.iter().for_each(|who| self.requests[*who as usize].queued += by);
     }
 
     fn at(&mut self, later: f64, who: u32) {
@@ -307,7 +328,7 @@ impl<'a> Run<'a> {
         left.push(self.now - request.came);
         self.counts.queued += request.queued;
         if left.len().is_multiple_of(MARK) {
-            self.marks.push(Counts { now: self.now, ..self.counts });
+            self.marks.push(Counts { now: self.before + self.now, ..self.counts });
         }
         match self.load {
             Workload::Open { .. } => self.free.push(who),
