@@ -55,8 +55,16 @@ impl Fields {
         Ok(())
     }
 
+    /// A fault; of what is missing with the key by which it may be meant.
     pub(crate) fn fault(&self, class: Class, line: usize, why: impl Into<String>) -> Fault {
-        Fault::new(class, self.what.clone(), why).at(if line > 0 { line } else { self.line })
+        let (mut why, mut line) = (why.into(), if line > 0 { line } else { self.line });
+        if matches!(class, Class::Missing | Class::MissingAnnotation)
+            && let Some(entry) = self.meant(&why)
+        {
+            why.push_str(&format!(" (is it meant by `{}`?)", entry.key));
+            line = entry.line;
+        }
+        Fault::new(class, self.what.clone(), why).at(line)
     }
 
     pub(crate) fn list(&mut self, key: &'static str) -> Option<(Vec<String>, usize)> {
@@ -76,22 +84,18 @@ impl Fields {
 
     pub(crate) fn need(&mut self, key: &'static str) -> Result<Word, Fault> {
         let word = self.word(key)?;
-        word.ok_or_else(|| self.missing(key))
+        word.ok_or_else(|| self.fault(Class::Missing, 0, format!("`{key}` is missing")))
     }
 
-    /// A key that is not there; one that stands there and is nearly the same may be meant.
-    fn missing(&self, key: &str) -> Fault {
-        const NEAR: usize = 2;
+    /// What is left over and called nearly like what stands in backticks in a sentence of what is missing.
+    fn meant(&self, why: &str) -> Option<&Entry> {
         const LONG: usize = 32;
-        let of_text = |entry: &&Entry| entry.key.len() <= LONG && !self.known.contains(&entry.key.as_str());
-        let far = |entry: &Entry| strsim::osa_distance(&entry.key.to_lowercase(), key);
-        let near = self.entries.iter().filter(of_text).map(|entry| (far(entry), entry));
-        match near.filter(|(far, _)| *far <= NEAR && *far < key.len()).min_by_key(|(far, _)| *far) {
-            Some((_, Entry { key: other, line, .. })) => {
-                self.fault(Class::Missing, *line, format!("`{key}` is missing: is it meant by `{other}`?"))
-            }
-            None => self.fault(Class::Missing, 0, format!("`{key}` is missing")),
-        }
+        let names = || why.split('`').skip(1).step_by(2).filter(|name| name.len() <= LONG);
+        let is_near = |key: &str, name: &str| {
+            key.chars().next() == name.chars().next() && strsim::osa_distance(key, name) <= name.len().div_ceil(3)
+        };
+        let left = self.entries.iter().filter(|entry| entry.key.len() <= LONG);
+        left.into_iter().find(|entry| names().any(|name| entry.key != name && is_near(&entry.key, name)))
     }
 
     /// A value that `read` understands.
