@@ -26,7 +26,11 @@ pub fn text(choice: &Choice) -> String {
     let (all, feasible) = (choice.settings.len(), choice.ranked.len());
     let unsolved: Vec<usize> =
         choice.rejected.iter().copied().filter(|index| choice.settings[*index].unsolved.is_some()).collect();
-    let missing = if unsolved.is_empty() { String::new() } else { format!(", {} not solved", unsolved.len()) };
+    let missing = match unsolved.len() {
+        0 => String::new(),
+        many if feasible == 0 => format!(", {many} not solved"),
+        many => format!(", {many} not solved (each of which may come before the first choice)"),
+    };
     let _ = writeln!(text, "{all} settings, {feasible} can be chosen, {} on the front{missing}", choice.front.len());
     let simulated = choice.settings.iter().filter(|it| it.simulated.is_some()).count();
     let way = match simulated {

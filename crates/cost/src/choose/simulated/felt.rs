@@ -108,7 +108,7 @@ fn long(model: &Model, requests: usize, seeds: std::ops::RangeInclusive<u64>, bu
                 let plan = Plan::new(&laid, |stage| if stage.paid == Some(index) { factor } else { 1.0 }).unwrap();
                 let (mut run, mut left) = (Run::new(&plan, model.workload, Chance { seed, run: 0 }), Vec::new());
                 run.until(requests, &mut left, budget).unwrap();
-                times(&Simulated::new(model.workload, left.len(), vec![Seen::new(&left, &run.marks)]))
+                times(&Simulated::new(model.workload, left.len(), vec![Seen::new(&left, &run.marks, model.workload)]))
             };
             let (low, high) = (run(1.0 - STEP), run(1.0 + STEP));
             for (sum, (low, high)) in sums.iter_mut().zip(low.iter().zip(&high)) {

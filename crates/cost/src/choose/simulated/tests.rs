@@ -224,7 +224,7 @@ fn a_run_that_is_not_in_its_long_run_is_told_from_one_that_is() {
     let marks = vec![Counts::default(); 1 + (1 << 15) / MARK];
     let of = |time: fn(f64) -> f64| {
         let left: Vec<f64> = (0..1 << 15).map(|number| time(f64::from(number))).collect();
-        Simulated::new(load, left.len(), vec![Seen::new(&left, &marks)])
+        Simulated::new(load, left.len(), vec![Seen::new(&left, &marks, load)])
     };
     assert!(of(|number| 1.0 + (number * 12.9898).sin()).is_settled());
     assert!(!of(|number| 1000.0 + number).is_settled());
