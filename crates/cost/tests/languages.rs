@@ -433,7 +433,7 @@ fn wrong_toml_is_refused() {
     check(&t("ref = \"new\" }", "ref = \"finish\" }"), Class::Cycle, 34, "finish -> finish");
     check(&t("on = \"attribute gd\"", "on = \"connector upload\""), Class::Invalid, 42, "goes with `attribute ..`");
     check(&t("by = \"store\"", "bye = \"store\""), Class::Missing, 38, "`by` is missing (is it meant by `bye`?)");
-    check(&t("time = \"3 ms\"", "tme = \"3 ms\""), Class::MissingAnnotation, 39, "(is it meant by `tme`?)");
+    check(&t("time = \"3 ms\"", "times = \"3 ms\""), Class::MissingAnnotation, 39, "(is it meant by `times`?)");
     check(&t("of = \"producer\"\n", ""), Class::Missing, 20, "`of` is missing");
     check(&t("reuse = 1\n", ""), Class::MissingAnnotation, 44, "`reuse` is missing");
     check(&t("reuse = 1\n", "reuse = 0.5\n"), Class::MissingAnnotation, 44, "`exchange` is missing");
