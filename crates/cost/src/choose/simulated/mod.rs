@@ -8,7 +8,8 @@
 //!
 //! *Intervals* are Student's, of the means of all batches; of a percentile those of the shares that are done by then (Asmussen and Glynn 2007,
 //! chapter III and IV). A slow queue makes neighbours alike, and intervals of few batches too narrow before that could be seen in them; so it is looked
-//! for in batches that are an eighth as long: of what those have in common an eighth is left.
+//! for in batches that are an eighth as long: of what those have in common an eighth is left. Where that is much after the longest runs, intervals
+//! are as much wider as neighbours are alike, as of a series in which each is a part of the one before (AR(1)).
 
 mod chance;
 #[cfg(test)]
@@ -53,6 +54,8 @@ const STUDENT: f64 = 2.04;
 /// The same in which is looked how alike neighbours are, and how alike these may be.
 const SHORT: usize = 8 * BATCHES;
 const ALIKE: f64 = 0.2;
+/// How alike batches must be, and can be said to be, for intervals that are wider.
+const NEARLY: [f64; 2] = [0.15, 0.98];
 /// Of so many that were never seen there may be three a run, in 95 of 100 runs.
 const NEVER_SEEN: f64 = 3.0;
 
@@ -243,10 +246,19 @@ impl Simulated {
 
     /// How long requests are there.
     pub(super) fn mean(&self) -> Figure {
-        let means = self.batches(|time| time);
         #[expect(clippy::cast_precision_loss, reason = "requests")]
         let value = self.runs.iter().flat_map(|run| &run.times).sum::<f64>() / self.sorted.len() as f64;
-        Figure { value, half: half_width(&means) }
+        Figure { value, half: self.half(|time| time, value) }
+    }
+
+    /// Half of the interval of the mean of what is made of each time.
+    fn half(&self, of: impl Fn(f64) -> f64, mean: f64) -> f64 {
+        let [least, most] = NEARLY;
+        let rows = self.rows(BATCHES, &of);
+        let near = alike(&rows, mean).min(most);
+        let is_slow = near > least && alike(&self.rows(SHORT, &of), mean) > ALIKE;
+        let wider = if is_slow { ((1.0 + near) / (1.0 - near)).sqrt() } else { 1.0 };
+        half_width(&rows.concat()) * wider
     }
 
     /// The share that is there no longer than a time.
@@ -258,7 +270,7 @@ impl Simulated {
     /// The time in which a share is done. How far its share may be off is what the batches say.
     pub(super) fn quantile(&self, level: f64) -> Figure {
         let value = self.at(level);
-        let half = half_width(&self.batches(|time| share(time <= value)));
+        let half = self.half(|time| share(time <= value), level);
         Figure { value, half: (self.at(level + half) - value).max(value - self.at(level - half)) }
     }
 
