@@ -310,6 +310,23 @@ fn again(
     asked.iter().map(of).collect()
 }
 
+impl Solved {
+    /// How many can be carried of a model, and its service, with factors on some prices.
+    pub(super) fn carried_at(
+        &self,
+        factors: &[(&Unsure, f64)],
+        model: &Model,
+        service: &Service,
+        budget: &mut Budget<'_>,
+    ) -> Result<f64, Fault> {
+        let simulated = factors.iter().map(|(price, factor)| Some(factor.powf(price.carried?)));
+        match simulated.product::<Option<f64>>() {
+            Some(more) => Ok(self.carried.rate.value * more),
+            None => Ok(bottleneck::carried(model, service, self.one, budget)?.rate.value),
+        }
+    }
+}
+
 /// A setting with factors on some of its prices.
 pub(super) struct Repriced {
     service: Service,
@@ -336,11 +353,7 @@ impl Repriced {
         }
         let model = other.as_ref().unwrap_or(model);
         let (flow, distribution) = times::solve(Task { model, one: solved.one, levels }, &service, budget)?;
-        let simulated = factors.iter().map(|(price, factor)| Some(factor.powf(price.carried?)));
-        let carried = match simulated.product::<Option<f64>>() {
-            Some(more) => solved.carried.rate.value * more,
-            None => bottleneck::carried(model, &service, solved.one, budget)?.rate.value,
-        };
+        let carried = solved.carried_at(factors, model, &service, budget)?;
         let plain = plain(model, &service, carried, flow);
         Ok(Self { service, distribution, plain })
     }

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 use gspn::Budget;
 
+use super::Wanted;
 use super::ends::{self, Asked, Slopes};
 use super::figures::{LEVELS, Off, Plain, Solved, Unsure, dearer, plain, roots, unsure};
 use super::service::Service;
 use super::simulated::{self, Change, FOR_SLOPES, Simulated};
-use super::{Wanted, bottleneck};
 use crate::model::{Model, Node, Workload};
 use crate::net::{self, Form, Laid, Stage};
 use crate::{Fault, weave};
@@ -191,25 +191,10 @@ impl Runs<'_> {
             (busy(&then) - busy(&solved.service)) / (1.0 - busy(&solved.service))
         };
         let dearer = dearer(model, &solved.service.prices[price.index], 1.0 + price.error)?;
-        let carried = self.carried(&[(price, 1.0 + price.error)], &dearer, &then, budget)?;
+        let carried = solved.carried_at(&[(price, 1.0 + price.error)], &dearer, &then, budget)?;
         let carried = (solved.plain.carried - carried) / (solved.plain.carried - rate);
         let taken = model.nodes.iter().enumerate().map(node).fold(carried, f64::max);
         Ok(if taken > OF_REST { (price.error * OF_REST / taken).max(least) } else { price.error })
-    }
-
-    /// How many can be carried of a model with factors on some prices.
-    fn carried(
-        &self,
-        factors: &[(&Unsure, f64)],
-        model: &Model,
-        service: &Service,
-        budget: &mut Budget<'_>,
-    ) -> Result<f64, Fault> {
-        let more = factors.iter().map(|(price, factor)| Some(factor.powf(price.carried?)));
-        match more.product::<Option<f64>>() {
-            Some(more) => Ok(self.solved.carried.rate.value * more),
-            None => Ok(bottleneck::carried(model, service, self.solved.one, budget)?.rate.value),
-        }
     }
 
     /// A run of so many requests, with factors on some prices.
@@ -225,7 +210,7 @@ impl Runs<'_> {
             service = service.scaled(price.index, *factor);
             other = dearer(&other, &solved.service.prices[price.index], *factor)?;
         }
-        let carried = self.carried(factors, &other, &service, budget)?;
+        let carried = solved.carried_at(factors, &other, &service, budget)?;
         let plain = plain(&other, &service, carried, seen.flow_as(*is_counted).0);
         Ok(At { seen, plain })
     }
