@@ -2,64 +2,128 @@
 //!
 //! A virtual machine gives a processor with nothing to do back to its host at once, and every message then waits until it has it again: a
 //! Read through a guard twice as often as a direct one, for as long as the host likes. The time that is meant is the guard's.
+//!
+//! Where the kernel lets processors look for work in a loop of its own (the idle state `POLL`), it is asked to (`/dev/cpu_dma_latency`, for
+//! which one mostly has to be root): whoever wakes somebody up on such a processor writes a word in memory. Elsewhere a program without end keeps it
+//! busy. It has to be interrupted by the other processor, which in a virtual machine is once more a matter of the host, and where two
+//! processors are threads of one core it slows the other one down.
 
+use std::fs::{File, OpenOptions, read_to_string};
+use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
 use crate::{Failed, process};
 
-/// Processor seconds after which each of them ends by itself.
+/// Processor seconds after which each program without end ends by itself.
 const MOST: u32 = 2_400;
 
 /// Works as long as the one that has started it is there: one that is killed ends nobody.
 const WHILE_WANTED: &str = "while kill -0 $PPID; do i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; done";
 
-/// A busy process for each processor, in the class that anything else interrupts at once. They end with it.
+/// The idle state of least latency. It is the same for all processors.
+const FIRST_STATE: &str = "/sys/devices/system/cpu/cpu0/cpuidle/state0";
+
+/// While there is one, the processors do not halt.
 #[derive(Debug)]
-pub struct Awake(Vec<Child>);
+pub enum Awake {
+    /// The kernel is held to a latency of 0, as long as this is open.
+    Polling(File),
+    /// A busy process for each processor.
+    Busy(Vec<Busy>),
+}
 
 impl Awake {
-    /// Starts them.
+    /// For all processors that this program may use.
     ///
     /// # Errors
-    /// When `chrt` (util-linux) is missing.
+    /// When the kernel does not poll and `chrt` (util-linux) is missing.
     pub fn start() -> Result<Self, Failed> {
-        let mut awake = Self(Vec::new());
-        for _ in 0..std::thread::available_parallelism()?.get() {
-            awake.one()?;
+        if let Some(awake) = Self::polling() {
+            return Ok(awake);
         }
-        Ok(awake)
+        let count = std::thread::available_parallelism()?.get();
+        let processes = (0..count).map(|_| Busy::start()).collect::<Result<_, _>>()?;
+        Ok(Self::Busy(processes))
     }
 
     /// The same for these processors, from a thread that may keep to one of them: what it starts would keep to that one, too.
     ///
     /// # Errors
-    /// When `chrt` or `taskset` (util-linux) is missing, or there is no such processor.
+    /// As [`Self::start`], also when `taskset` (util-linux) is missing, or there is no such processor.
     pub fn on(processors: impl IntoIterator<Item = usize>) -> Result<Self, Failed> {
-        let mut awake = Self(Vec::new());
-        for processor in processors {
-            process::pin(awake.one()?, processor)?;
+        if let Some(awake) = Self::polling() {
+            return Ok(awake);
         }
-        Ok(awake)
+        let mut processes = Vec::new();
+        for processor in processors {
+            let busy = Busy::start()?;
+            process::pin(busy.0.id(), processor)?;
+            processes.push(busy);
+        }
+        Ok(Self::Busy(processes))
     }
 
-    /// One more; gives its process.
-    fn one(&mut self) -> Result<u32, Failed> {
-        let mut busy = Command::new("chrt");
-        busy.args(["--idle", "0", "sh", "-c", &format!("ulimit -t {MOST}; {WHILE_WANTED}")]);
-        let started = busy.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
-        let busy = started.map_err(|error| format!("processors cannot be kept awake: chrt (util-linux): {error}"))?;
-        let number = busy.id();
-        self.0.push(busy);
-        Ok(number)
+    /// Asks the kernel to poll, where it can and this program may. That takes no time from anybody, not even from who gives way.
+    #[must_use]
+    pub fn polling() -> Option<Self> {
+        let told = |what: &str| read_to_string(format!("{FIRST_STATE}/{what}")).unwrap_or_default();
+        if told("name").trim() != "POLL" || told("disable").trim() != "0" {
+            return None;
+        }
+        let mut held = OpenOptions::new().write(true).open("/dev/cpu_dma_latency").ok()?;
+        held.write_all(&0_i32.to_ne_bytes()).ok()?;
+        Some(Self::Polling(held))
     }
 }
 
-impl Drop for Awake {
+/// A process without end, in the class that anything else interrupts at once. It ends with this.
+#[derive(Debug)]
+pub struct Busy(Child);
+
+impl Busy {
+    fn start() -> Result<Self, Failed> {
+        let mut busy = Command::new("chrt");
+        busy.args(["--idle", "0", "sh", "-c", &format!("ulimit -t {MOST}; {WHILE_WANTED}")]);
+        let started = busy.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
+        started.map(Self).map_err(|error| format!("processors cannot be kept awake: chrt (util-linux): {error}").into())
+    }
+}
+
+impl Drop for Busy {
     fn drop(&mut self) {
-        for busy in &mut self.0 {
-            // One that has ended by itself is not there any more.
-            let _ended = busy.kill();
-            let _waited = busy.wait();
-        }
+        // One that has ended by itself is not there any more.
+        let _ended = self.0.kill();
+        let _waited = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// How often processor 0 has gone to sleep in a way other than looking for work.
+    fn halts() -> Option<u64> {
+        let state = |number: u32| {
+            read_to_string(format!("/sys/devices/system/cpu/cpu0/cpuidle/state{number}/usage"))
+                .ok()?
+                .trim()
+                .parse()
+                .ok()
+        };
+        (1..10).map_while(state).reduce(|sum: u64, usage| sum + usage)
+    }
+
+    #[test]
+    fn a_processor_that_can_poll_does_not_halt() {
+        let awake = Awake::start().unwrap();
+        let Awake::Polling(_) = awake else { return println!("skip: no polling here, or it takes root") };
+        // Whoever sleeps already does so until the next interrupt.
+        let settle = Duration::from_millis(50);
+        std::thread::sleep(settle);
+        let before = halts();
+        std::thread::sleep(settle);
+        assert_eq!(halts(), before);
     }
 }

@@ -471,6 +471,7 @@ async fn once(
 ) -> Result<Found, Failed> {
     let (ended, counted) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
     let mut renewed = Renewed::default();
+    let polling = Awake::polling();
     let (done, waits) = (Rc::new(Cell::new(0_u64)), Rc::new(RefCell::new(Vec::new())));
     let (links, storm) = storm(renewing.iter_mut().map(|it| it.first(way)).collect()).await?;
     let mut tasks = Vec::new();
@@ -494,8 +495,9 @@ async fn once(
             Ok::<_, Failed>((keys, tokens))
         }));
     }
-    // Not while all connect: the server's threads for keys give way to whoever wants the processor, and would share it with those.
-    let _awake = processors.map_or_else(Awake::start, |(one, other)| Awake::on([one, other]))?;
+    // Not while all connect: the server's threads for keys give way to whoever wants the processor, and would share it with those that work.
+    let awake = || processors.map_or_else(Awake::start, |(one, other)| Awake::on([one, other]));
+    let _awake = polling.map_or_else(awake, Ok)?;
     sleep(plan.warm_up).await;
     counted.set(true);
     let (watch, cpu, first) = (Stopwatch::start(), subject.cpu()?, done.get());
