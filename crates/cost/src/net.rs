@@ -242,6 +242,12 @@ fn arrivals(builder: &mut Builder, workload: Workload, source: usize, start: usi
     }
 }
 
+/// Where no step of a request takes time.
+pub(crate) fn timeless() -> Fault {
+    let why = "nothing in it takes time: give a step a time, an operation a price above 0, or a message a latency";
+    Fault::new(Class::Invalid, "sequence", why)
+}
+
 /// The net as the JSON document that `gspn::json` reads, with the questions that [`crate::solve`] asks.
 #[must_use]
 pub fn document(laid: &Laid, asks: &[gspn::ask::Ask]) -> serde_json::Value {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gspn::ask::{self, Ask, Checks, Question, Value};
+use gspn::net::Kind;
 use gspn::{Budget, Progress};
 use serde::Serialize;
 
@@ -109,6 +110,9 @@ fn mean(id: &str, place: usize) -> Ask {
 
 /// Solves a net that was laid of `model`.
 pub(crate) fn of(model: &Model, laid: &Laid, budget: &mut Budget<'_>) -> Result<Solution, Fault> {
+    if laid.net.transitions().iter().all(|it| matches!(it.kind, Kind::Immediate { .. })) {
+        return Err(net::timeless());
+    }
     let answer = ask::answer(&laid.net, &questions(laid), budget)?;
     let is_counted =
         |(id, refusal): &(&String, &gspn::Refusal)| *id == "states" && refusal.class == gspn::Class::TooLarge;

@@ -55,6 +55,15 @@ fn a_net_that_can_be_solved_says_the_same() {
     }
 }
 
+#[test]
+fn what_takes_no_time_has_no_long_run() {
+    let closed = changed(ONE, &[("arrivals = \"60/s\"\nroom = 500", "clients = 3"), ("time = \"10 ms\"", "time = 0")]);
+    let solved = within(|budget| solve(&weave(&model(&closed)), budget)).unwrap_err();
+    let found = within(|budget| follow(&model(&closed), SEED, budget)).unwrap_err();
+    assert_eq!((&solved, solved.class), (&found, Class::Invalid));
+    assert!(solved.why.starts_with("nothing in it takes time: give a step a time"), "{solved}");
+}
+
 /// More requests inside of a parallel fragment than have places of their own; nobody waits, so that all take as long as one alone.
 #[test]
 fn what_is_too_large_a_net_is_followed() {

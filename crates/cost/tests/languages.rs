@@ -434,6 +434,15 @@ fn wrong_toml_is_refused() {
     check(&t("on = \"attribute gd\"", "on = \"connector upload\""), Class::Invalid, 42, "goes with `attribute ..`");
     check(&t("by = \"store\"", "bye = \"store\""), Class::Missing, 38, "`by` is missing (is it meant by `bye`?)");
     check(&t("time = \"3 ms\"", "times = \"3 ms\""), Class::MissingAnnotation, 39, "(is it meant by `times`?)");
+    let steps = "has exactly one of `do`, `send`, `ref`, `choose`, `par`, `acquire`, `release`";
+    check(&t("send = \"send\"", "sent = \"send\""), Class::Missing, 29, &format!("{steps} (is it meant by `sent`?)"));
+    check(
+        &t("ref = \"finish\"", "relase = \"finish\""),
+        Class::Missing,
+        33,
+        &format!("{steps} (is it meant by `relase`?)"),
+    );
+    check(&t("cores = 2", "cores = [[2]]"), Class::Invalid, 7, "this is an array, and a string or a number is wanted");
     check(&t("of = \"producer\"\n", ""), Class::Missing, 20, "`of` is missing");
     check(&t("reuse = 1\n", ""), Class::MissingAnnotation, 44, "`reuse` is missing");
     check(&t("reuse = 1\n", "reuse = 0.5\n"), Class::MissingAnnotation, 44, "`exchange` is missing");

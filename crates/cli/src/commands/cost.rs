@@ -154,31 +154,32 @@ impl Spend {
         let limits = Limits { markings: self.markings, ..Limits::default() };
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         work(&Effort { limits, threads, go_on: &go_on }).map_err(|fault| {
-            // A limit that was reached is said by the word that `model` has for it.
-            let is_limit = ["time", "markings", "memory"].contains(&fault.name.as_str());
-            let unanswered = fault.class == cost::Class::Unanswered;
-            let class = if unanswered && is_limit { cost::Class::TooLarge } else { fault.class };
-            let message = format!("{}: {fault}", class.word());
-            if unanswered {
-                let failure = Failure::unavailable(message);
-                match fault.name.as_str() {
-                    "time" => failure.help(format!("`--time TIME` allows more than {} s", self.time)),
-                    "markings" => failure.help(format!(
-                        "`--markings COUNT` allows more than {}; `trapkey cost simulate` follows requests one by one instead",
-                        self.markings
-                    )),
-                    _ => failure,
-                }
-            } else {
-                let failure = Failure::bad_input(message);
-                match (fault.class, fault.name.as_str()) {
-                    (cost::Class::TooLarge, "par") => {
-                        failure.help("`trapkey cost simulate` follows requests one by one, however many are inside")
-                    }
-                    _ => failure,
-                }
-            }
+            let help = match (fault.class, fault.name.as_str()) {
+                (cost::Class::Unanswered, "time") => Some(format!("`--time TIME` allows more than {} s", self.time)),
+                (cost::Class::Unanswered, "markings") => Some(format!(
+                    "`--markings COUNT` allows more than {}; `trapkey cost simulate` follows requests one by one instead",
+                    self.markings
+                )),
+                _ => None,
+            };
+            let failure = unsolved(&fault);
+            help.into_iter().fold(failure, Failure::help)
         })
+    }
+}
+
+/// A model that was read, and has no answer: it is wrong, or a limit was reached, which is said by the word that `model` has for it.
+fn unsolved(fault: &Fault) -> Failure {
+    let is_limit = ["time", "markings", "memory"].contains(&fault.name.as_str());
+    let unanswered = fault.class == cost::Class::Unanswered;
+    let class = if unanswered && is_limit { cost::Class::TooLarge } else { fault.class };
+    let message = format!("{}: {fault}", class.word());
+    match (fault.class, fault.name.as_str()) {
+        (cost::Class::TooLarge, "par") => Failure::unavailable(message)
+            .help("`trapkey cost simulate` follows requests one by one, however many are inside"),
+        (cost::Class::TooLarge, "percentiles" | "sequence") => Failure::unavailable(message),
+        _ if unanswered => Failure::unavailable(message),
+        _ => Failure::bad_input(message),
     }
 }
 
@@ -212,8 +213,7 @@ fn woven(args: &Weave) -> Result<Answer, Failure> {
             Ok(Answer::ok(print::secured(&secured), json!(secured)))
         }
         Step::Net => {
-            let laid =
-                net::lay(&woven()?).map_err(|fault| Failure::bad_input(format!("{}: {fault}", fault.class.word())))?;
+            let laid = net::lay(&woven()?).map_err(|fault| unsolved(&fault))?;
             Ok(Answer::ok(print::net(&laid), net::document(&laid, &questions(&laid))))
         }
     }

@@ -284,7 +284,7 @@ fn requests_are_followed_where_a_net_is_too_large() {
     let crowd = crowd.replacen("[[sequence.one]]", begin, 1);
     scene.write("crowd.toml", &crowd);
     let refused = scene.run(&["cost", "solve", "crowd.toml"]);
-    assert!(refused.starts_with("exit 2") && refused.contains("`trapkey cost simulate` follows requests"), "{refused}");
+    assert!(refused.starts_with("exit 3") && refused.contains("`trapkey cost simulate` follows requests"), "{refused}");
     let followed = scene.run(&["cost", "simulate", "crowd.toml"]);
     assert!(followed.starts_with("exit 0"), "{followed}");
 }

@@ -4,7 +4,7 @@
 use gspn::net::{Kind, Rate};
 use gspn::{Budget, Progress};
 
-use crate::net::Sketch;
+use crate::net::{Sketch, timeless};
 use crate::{Class, Fault};
 
 /// Places between two looks at the clock.
@@ -194,7 +194,7 @@ impl<'a> Walker<'a> {
     fn end(self, order: &[usize], start: usize) -> Result<Walk, Fault> {
         let places: Vec<usize> = order.iter().copied().filter(|place| self.takes_time(*place)).collect();
         if places.is_empty() {
-            return Err(Fault::new(Class::Invalid, "sequence", "nothing in it takes time"));
+            return Err(timeless());
         }
         let mut index = vec![usize::MAX; self.same.len()];
         places.iter().enumerate().for_each(|(position, place)| index[*place] = position);

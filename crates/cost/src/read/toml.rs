@@ -48,8 +48,9 @@ pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
             "level" => draft.levels = lines.named("level", value)?,
             "price" => {
                 for (platform, operations) in lines.pairs("price", value)? {
-                    for (operation, price) in lines.named(&format!("price of {platform}"), operations)? {
-                        draft.prices.push((platform.clone(), operation, price));
+                    for (operation, line, price) in lines.entries(&format!("price of {platform}"), operations)? {
+                        let fields = lines.price(&format!("price of {platform} {operation}"), line, price)?;
+                        draft.prices.push((platform.clone(), operation, fields));
                     }
                 }
             }
@@ -88,7 +89,11 @@ impl Lines {
     }
 
     fn wrong(&self, what: &str, value: &Value<'_>, wanted: &str) -> Fault {
-        let why = format!("this is a {}, and {wanted} is wanted", value.get_ref().type_str());
+        let is = match value.get_ref().type_str() {
+            word @ ("array" | "integer") => format!("an {word}"),
+            word => format!("a {word}"),
+        };
+        let why = format!("this is {is}, and {wanted} is wanted");
         Fault::new(Class::Invalid, what, why).at(self.of_value(value))
     }
 
@@ -145,6 +150,13 @@ impl Lines {
         Ok(fields)
     }
 
+    fn price(&self, what: &str, line: usize, value: &Value<'_>) -> Result<Fields, Fault> {
+        match value.get_ref() {
+            DeValue::Table(_) => self.fields(what, line, value),
+            _ => Err(self.wrong(what, value, "a table such as `{ each = \"1 ms\" }`")),
+        }
+    }
+
     fn sequences(&self, value: &Value<'_>) -> Result<Vec<Written>, Fault> {
         let mut sequences = Vec::new();
         for (name, line, value) in self.entries("sequence", value)? {
@@ -178,8 +190,10 @@ impl Lines {
         }
         let mut said = KINDS.iter().filter(|(key, _)| has(key).is_some());
         let (Some((_, make)), None) = (said.next(), said.next()) else {
+            let mut keys = Fields::new(what, line);
+            entries.iter().try_for_each(|(key, at, _)| keys.put(key, Vec::new(), *at))?;
             let why = "a step has exactly one of `do`, `send`, `ref`, `choose`, `par`, `acquire`, `release`";
-            return Err(Fault::new(Class::Missing, what, why).at(line));
+            return Err(keys.fault(Class::Missing, line, why));
         };
         Ok(make(self.fields(what, line, value)?))
     }
