@@ -29,6 +29,7 @@ mod table;
 mod tagged;
 mod times;
 mod trial;
+mod unit;
 mod verify;
 mod walk;
 

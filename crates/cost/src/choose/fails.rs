@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{Outcome, Wanted, above, saturation, security, short};
+use super::{Outcome, Wanted, above, saturation, security, short, unit};
 use crate::model::{Model, Workload};
 use crate::{Class, Fault};
 
@@ -62,14 +62,14 @@ pub(super) fn check(wanted: &Wanted, model: &Model) -> Result<(), Fault> {
 /// The constraints that a setting fails.
 pub(super) fn fails(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failure> {
     let mut fails = of_load(it, wanted, model);
-    let mut most = |name: &str, wanted: Option<f64>, got: Option<f64>, unit: &str| {
+    let mut most = |name: &str, wanted: Option<f64>, got: Option<f64>, told: fn(f64) -> String, of: &str| {
         let Some((wanted, got)) = wanted.zip(got).filter(|(wanted, got)| above(*got, *wanted)) else { return };
         let more = short((got / wanted - 1.0) * 100.0);
-        let why = format!("{name} is {}{unit}, {more} % above {}{unit}", short(got), short(wanted));
+        let why = format!("{name} is {} {of}, {more} % above {} {of}", told(got), told(wanted));
         fails.push(failure(name, wanted, Some(got), why));
     };
-    most("energy", wanted.energy, it.energy, " J a request");
-    most("money", wanted.money, it.money, " an hour");
+    most("energy", wanted.energy, it.energy, unit::energy, "a request");
+    most("money", wanted.money, it.money, short, "an hour");
     if let Some((wanted, got)) =
         wanted.availability.zip(it.availability).filter(|(wanted, got)| above(1.0 - got, 1.0 - wanted))
     {
@@ -226,7 +226,7 @@ pub(super) fn of_load(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failu
             Some(got) if !above(got, wanted) => {}
             Some(got) => {
                 let more = (got / wanted - 1.0) * 100.0;
-                let why = format!("{name} is {} ms, {more:.1} % above {} ms", short(got * 1e3), short(wanted * 1e3));
+                let why = format!("{name} is {}, {more:.1} % above {}", unit::time(got), unit::time(wanted));
                 push(name, wanted, Some(got), why);
             }
             None => push(name, wanted, None, format!("{name} is not told: this saturates at {}/s", short(it.carried))),

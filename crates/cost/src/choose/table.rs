@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::simulated::REQUESTS;
+use super::unit::{self, Unit};
 use super::{Choice, Down, Ends, Outcome, saturation, short};
 
 /// Settings that are named in the text, of those that can be chosen and of those that cannot.
@@ -12,6 +13,8 @@ const NAMED: usize = 10;
 const MOST_REQUESTS: usize = REQUESTS[1];
 /// Share of requests turned away from which on it is said.
 const SHOWN_LOSS: f64 = 1e-4;
+/// Share of a figure up to which half of its interval is not worth a word: four digits are said.
+const FINE: f64 = 1e-5;
 /// Sides of an interval that differ from its half by no more of it are said as one.
 const EVEN: f64 = 0.1;
 
@@ -120,23 +123,19 @@ fn nobody(choice: &Choice, text: &mut String) {
     for (name, index) in &choice.best {
         let it = &choice.settings[*index];
         let got = match *name {
-            "p50" => it.p50.map(milliseconds),
-            "p95" => it.p95.map(milliseconds),
-            "p99" => it.p99.map(milliseconds),
-            "mean" => it.mean.map(milliseconds),
+            "p50" => it.p50.map(unit::time),
+            "p95" => it.p95.map(unit::time),
+            "p99" => it.p99.map(unit::time),
+            "mean" => it.mean.map(unit::time),
             "rate" => Some(format!("{}/s", short(it.rate))),
             "cpu" => Some(format!("{} %", short(it.cpu.1 * 100.0))),
             "loss" => Some(format!("{} %", short(it.loss * 100.0))),
-            "energy" => it.energy.map(|it| format!("{} J a request", short(it))),
+            "energy" => it.energy.map(|it| format!("{} a request", unit::energy(it))),
             "money" => it.money.map(|it| format!("{} an hour", short(it))),
             _ => it.availability.map(|it| format!("{} %", super::fails::share(it))),
         };
         let _ = writeln!(text, "the best {name} of all is {}: {}", got.unwrap_or_default(), it.setting.join("; "));
     }
-}
-
-fn milliseconds(seconds: f64) -> String {
-    format!("{} ms", short(seconds * 1e3))
 }
 
 /// What is left while a machine is down.
@@ -149,8 +148,8 @@ fn lost(down: &Down) -> String {
     }
     let off = Off { plus_minus: &down.plus_minus, ends: &down.ends };
     let time = match (down.p99, down.mean) {
-        (Some(p99), _) => format!("p99 {}", off.figure("p99", p99, 1e3, " ms")),
-        (None, Some(mean)) => format!("mean {}", off.figure("mean", mean, 1e3, " ms")),
+        (Some(p99), _) => format!("p99 {}", off.time("p99", p99)),
+        (None, Some(mean)) => format!("mean {}", off.time("mean", mean)),
         _ => "more is asked for than it carries".to_owned(),
     };
     let unsure = match down.unsure.as_slice() {
@@ -161,7 +160,7 @@ fn lost(down: &Down) -> String {
         "with one machine of `{}` down ({} left) it saturates at {}, {time}{unsure}",
         down.node,
         down.left,
-        saturation(down.carried, down.saturation, &off.half("carried", 1.0))
+        saturation(down.carried, down.saturation, &off.half("carried", down.carried, 1.0))
     )
 }
 
@@ -175,7 +174,7 @@ impl Off<'_> {
     /// A figure with its interval; `unit` stands behind the numbers.
     fn figure(&self, name: &str, value: f64, factor: f64, unit: &str) -> String {
         let Some([low, high]) = self.ends.get(name).filter(|ends| self.lopsided(name, value, **ends)) else {
-            return format!("{}{}{unit}", short(value * factor), self.half(name, factor));
+            return format!("{}{}{unit}", short(value * factor), self.half(name, value, factor));
         };
         let low = short(low.unwrap_or(value) * factor);
         let ends = match high {
@@ -185,10 +184,16 @@ impl Off<'_> {
         format!("{}{unit} ({ends})", short(value * factor))
     }
 
-    /// Half of an interval.
-    fn half(&self, name: &str, factor: f64) -> String {
+    /// A time, in the unit in which it is read.
+    fn time(&self, name: &str, seconds: f64) -> String {
+        let Unit(factor, unit) = Unit::of_time(seconds);
+        self.figure(name, seconds, factor, unit)
+    }
+
+    /// Half of the interval of a figure, where it is anything beside it.
+    fn half(&self, name: &str, value: f64, factor: f64) -> String {
         match self.plus_minus.get(name) {
-            Some(half) if *half > 0.0 => format!(" \u{b1} {}", rounded(half * factor)),
+            Some(half) if *half > FINE * value.abs() => format!(" \u{b1} {}", rounded(half * factor)),
             _ => String::new(),
         }
     }
@@ -205,13 +210,17 @@ fn numbers(it: &Outcome) -> String {
     let off = Off { plus_minus: &it.plus_minus, ends: &it.ends };
     let mut words = Vec::new();
     for (name, value) in [("mean", it.mean), ("p50", it.p50), ("p95", it.p95), ("p99", it.p99)] {
-        words.extend(value.map(|value| format!("{name} {}", off.figure(name, value, 1e3, " ms"))));
+        words.extend(value.map(|value| format!("{name} {}", off.time(name, value))));
     }
-    words.push(off.figure("cores", it.cores, 1e3, " ms of cores a request"));
-    words.extend(it.energy.map(|joules| off.figure("energy", joules, 1.0, " J a request")));
+    words.push(format!("{} of cores a request", off.time("cores", it.cores)));
+    words.extend(it.energy.map(|joules| {
+        let Unit(factor, unit) = Unit::of_energy(joules);
+        format!("{} a request", off.figure("energy", joules, factor, unit))
+    }));
     words.extend(it.money.map(|money| off.figure("money", money, 1.0, " money an hour")));
     words.push(format!("`{}` {}", it.cpu.0, off.figure("cpu", it.cpu.1, 100.0, " % busy")));
-    words.push(format!("saturates at {}", saturation(it.carried, it.saturation, &off.half("carried", 1.0))));
+    words
+        .push(format!("saturates at {}", saturation(it.carried, it.saturation, &off.half("carried", it.carried, 1.0))));
     words.extend(it.saturated.then(|| "which is less than comes".to_owned()));
     let aborted = 1.0 - it.saturation / it.carried;
     words.extend((aborted >= SHOWN_LOSS).then(|| format!("{} % aborted by checks", short(aborted * 100.0))));
@@ -289,4 +298,19 @@ pub fn csv(choice: &Choice) -> String {
 
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_that_is_nothing_beside_its_figure_is_not_said() {
+        let halves = BTreeMap::from([("mean", 2e-14), ("cores", 3e-6), ("energy", 0.0)]);
+        let off = Off { plus_minus: &halves, ends: &BTreeMap::new() };
+        assert_eq!(off.time("mean", 0.002), "2 ms");
+        assert_eq!(off.time("cores", 0.002), "2 \u{b1} 0.003 ms");
+        assert_eq!(off.time("cores", 50e-6), "50 \u{b1} 3 us");
+        assert_eq!(off.half("energy", 0.0, 1.0), "");
+    }
 }
