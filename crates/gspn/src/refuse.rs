@@ -20,6 +20,20 @@ pub enum Class {
     Unsupported,
 }
 
+impl Class {
+    /// As it is written.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::Unbounded => "unbounded",
+            Self::TimelessTrap => "timeless-trap",
+            Self::TooLarge => "too-large",
+            Self::Unsupported => "unsupported",
+        }
+    }
+}
+
 /// One reason, for a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refusal {
@@ -63,3 +77,15 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+#[cfg(test)]
+mod tests {
+    use super::Class;
+
+    #[test]
+    fn people_and_programs_read_the_same_words() {
+        for class in [Class::Invalid, Class::Unbounded, Class::TimelessTrap, Class::TooLarge, Class::Unsupported] {
+            assert_eq!(serde_json::json!(class), class.word());
+        }
+    }
+}

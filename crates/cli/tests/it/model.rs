@@ -241,6 +241,8 @@ fn a_net_of_several_and_its_constants_are_said_on_the_command_line() {
         let expected = ("exit 3", &json!(class), &json!(name));
         assert_eq!((exit.as_str(), &answer["refused"], &answer["where"]), expected, "{args:?}");
     }
+    let refused = scene.run(&["model", "solve", "nets.xml", "--net", "three"]);
+    assert!(refused.starts_with("exit 3") && refused.contains("refused: invalid: `three`: no net"), "{refused}");
     let wrong = scene.run(&["model", "solve", "nets.xml", "--set", "N"]);
     assert!(wrong.starts_with("exit 2") && wrong.contains("N=5"), "{wrong}");
 }

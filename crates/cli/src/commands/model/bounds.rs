@@ -43,7 +43,7 @@ fn shown(found: &gspn::bounds::Bounds) -> Answer {
         rows.push(vec![id.clone(), format!("{:.6}", bound.low), format!("{:.6}", bound.high), by]);
     }
     for (id, refusal) in &found.unanswered {
-        rows.push(vec![id.clone(), "-".to_owned(), "-".to_owned(), refusal.why.clone()]);
+        rows.push(vec![id.clone(), "-".to_owned(), "-".to_owned(), super::open(refusal)]);
     }
     Answer::ok(table(&["question", "at least", "at most", "remark"], &rows), json!(found))
 }

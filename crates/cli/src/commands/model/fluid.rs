@@ -49,7 +49,7 @@ fn shown(found: &Fluids) -> Answer {
         rows.push(vec![id.clone(), format!("{:.6}", fluid.value), format!("± {:.1e}", fluid.error), by.join(", ")]);
     }
     for (id, refusal) in &found.unanswered {
-        rows.push(vec![id.clone(), "-".to_owned(), String::new(), refusal.why.clone()]);
+        rows.push(vec![id.clone(), "-".to_owned(), String::new(), super::open(refusal)]);
     }
     Answer::ok(table(&["question", "flow", "off by about", "checked"], &rows), json!(found))
 }

@@ -108,11 +108,16 @@ fn say(seconds: f64, progress: Progress) {
 }
 
 fn refused(refusal: &Refusal) -> Answer {
-    let mut text = format!("refused: {refusal}\n");
+    let mut text = format!("refused: {}: {refusal}\n", refusal.class.word());
     if !refusal.trace.is_empty() {
         text.push_str(&format!("  reached by firing: {}\n", refusal.trace.join(", ")));
     }
     Answer::unavailable(text, json!(refusal))
+}
+
+/// Why a question has no answer, beside those that have one.
+fn open(refusal: &Refusal) -> String {
+    format!("{}: {}", refusal.class.word(), refusal.why)
 }
 
 /// Writes a file.

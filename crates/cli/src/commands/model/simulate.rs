@@ -60,7 +60,7 @@ fn shown(found: &Estimates) -> Answer {
         rows.push(vec![id.clone(), format!("{:.6}", estimate.mean), half, remark.to_owned()]);
     }
     for (id, refusal) in &found.unanswered {
-        rows.push(vec![id.clone(), "-".to_owned(), String::new(), refusal.why.clone()]);
+        rows.push(vec![id.clone(), "-".to_owned(), String::new(), super::open(refusal)]);
     }
     let mut text = table(&["question", "estimate", "95 %", "remark"], &rows);
     text.push_str(&format!("{} firings, seed {}\n", found.firings, found.seed));

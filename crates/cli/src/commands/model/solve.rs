@@ -222,7 +222,7 @@ fn shown(answer: &gspn::ask::Answer) -> String {
         rows.push(vec![id.clone(), number, how.unwrap_or_default()]);
     }
     for (id, refusal) in &answer.unanswered {
-        rows.push(vec![id.clone(), "-".to_owned(), refusal.why.clone()]);
+        rows.push(vec![id.clone(), "-".to_owned(), super::open(refusal)]);
     }
     table(&["question", "value", "remark"], &rows)
 }
