@@ -186,7 +186,11 @@ fn what_a_simulation_cannot_know_is_left_open() {
     assert_eq!(found.estimates.keys().collect::<Vec<_>>(), ["kept"]);
     assert_eq!((found.estimates["kept"].low, found.estimates["kept"].high), (4.0, 4.0));
     assert_eq!(found.unanswered.len(), 4);
-    assert!(found.unanswered.values().all(|refusal| refusal.class == Class::Unsupported));
+    for (id, refusal) in &found.unanswered {
+        // It is 1 in the long run, which has not begun.
+        let class = if id == "gone" { Class::TooLarge } else { Class::Unsupported };
+        assert_eq!(refusal.class, class, "{id}: {refusal}");
+    }
 }
 
 #[test]
@@ -411,4 +415,35 @@ fn a_timeless_trap_is_called_one() {
     assert!(trap.why.contains("`x`, `y` fire for ever"), "{trap}");
     let rare = json!({"name": "out", "kind": "immediate", "weight": 1e-300, "in": {"b": 1}});
     assert_eq!(refused(&[rare]).class, Class::TooLarge);
+}
+
+/// A net that hardly ever comes to its end: nothing that runs show of it says so, its markings do.
+#[test]
+fn what_runs_have_not_yet_left_for_ever_is_no_long_run() {
+    let net = |rate: f64, back: bool| {
+        let end = json!({"name": "fail", "kind": "timed", "rate": rate, "in": {"busy": 1}, "out": {"failed": 1}});
+        let repair = json!({"name": "repair", "kind": "timed", "rate": 1, "in": {"failed": 1}, "out": {"idle": 1}});
+        let mut transitions = vec![
+            json!({"name": "begin", "kind": "timed", "rate": 1, "in": {"idle": 1}, "out": {"busy": 1}}),
+            json!({"name": "end", "kind": "timed", "rate": 3, "in": {"busy": 1}, "out": {"idle": 1}}),
+            end,
+        ];
+        transitions.extend(back.then_some(repair));
+        let places = json!([{"name": "idle", "tokens": 1}, {"name": "busy"}, {"name": "failed"}]);
+        read(&json!({"net": {"places": places, "transitions": transitions},
+            "ask": [{"id": "busy", "kind": "prob", "where": [["busy", "==", 1]]}]}))
+    };
+    let found = |document: &Document| {
+        let mut go_on = |_| true;
+        let plan = Plan { firings: 2_000_000, ..Plan::default() };
+        simulate(&document.net, &document.asks, plan, &mut Budget::new(Limits::default(), &mut go_on)).unwrap()
+    };
+    let once = found(&net(1e-12, false));
+    let refusal = &once.unanswered["busy"];
+    assert_eq!(refusal.class, Class::TooLarge);
+    assert!(refusal.why.contains("16 of 16 runs were in markings that the net leaves for ever"), "{refusal}");
+    // It has all come to its end, or always goes round.
+    assert_eq!(found(&net(0.5, false)).estimates["busy"].mean, 0.0);
+    let round = found(&net(1e-12, true)).estimates["busy"];
+    assert!(round.reached && round.low <= 0.25 && round.high >= 0.25, "{round:?}");
 }

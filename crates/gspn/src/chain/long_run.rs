@@ -78,6 +78,13 @@ pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) 
     Ok(found)
 }
 
+/// Whether each state is in a closed class.
+pub(crate) fn stays(chain: &Chain) -> Vec<bool> {
+    let components = components::of(chain);
+    let bottoms: Vec<bool> = (0..components.len()).map(|component| is_bottom(chain, &components, component)).collect();
+    components.of.iter().map(|component| bottoms[*component as usize]).collect()
+}
+
 /// Closed classes of states, single ones included: what is known of the long run without solving anything.
 pub fn bottoms(chain: &Chain) -> usize {
     let components = components::of(chain);

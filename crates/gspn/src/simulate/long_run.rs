@@ -9,8 +9,10 @@ use super::balance::{self, Drift, Moment};
 use super::figures::{alike, alike_inside, half_width, mean, settled, spread, wilson};
 use super::machine::{Level, Machine, Watch};
 use super::model::Model;
+use super::passing::{self, Passing};
 use super::{Estimate, Meter};
 use crate::Refusal;
+use crate::net::Net;
 
 /// Runs side by side at first.
 const RUNS: usize = 16;
@@ -86,6 +88,7 @@ struct Look {
 
 /// Simulates until each half-width is at most `relative` of its mean, or the meter says stop.
 pub(super) fn simulate(
+    net: &Net,
     model: &Model,
     watch: &Watch,
     seed: u64,
@@ -96,7 +99,7 @@ pub(super) fn simulate(
     let length = batch(model, watch, seed, meter)?;
     let mut all = Runs { model, watch, seed, measures, runs: Vec::new(), length, count: FIRST, drifts: Vec::new() };
     let mut looks: Vec<Look> = Vec::new();
-    let mut round = 0;
+    let (mut round, mut passing) = (0, None);
     all.add(RUNS)?;
     let run_bytes = 272 * (model.parts.len() + model.initial.len()) + 8 * KEPT * measures.len();
     let most = (meter.bytes() / run_bytes.max(1)).clamp(RUNS, MOST);
@@ -110,8 +113,17 @@ pub(super) fn simulate(
         let dead = all.dead();
         let hidden = |measure: usize| all.drifts.iter().find(|drift| drift.hides(all.level(measure)));
         let reached = looks.iter().enumerate().all(|(at, look)| look.estimate.reached && hidden(at).is_none());
+        let ends = !done || reached || (dead && all.runs.len() >= most);
+        // Only runs that would be believed are worth the time.
+        let on_the_way = if ends {
+            passing.get_or_insert_with(|| Passing::of(net)).count(all.runs.iter().map(|run| &run.machine))
+        } else {
+            0
+        };
+        let reached = reached && on_the_way == 0;
         if !done || reached || (dead && all.runs.len() >= most) {
             let estimate = |(measure, look): (usize, &Look)| match hidden(measure) {
+                _ if on_the_way > 0 && !first => Err(passing::refusal(on_the_way, all.runs.len())),
                 // A start that is not over drifts, too.
                 Some(_) if first && !done => Ok(Estimate { reached: false, ..look.estimate }),
                 Some(drift) => Err(drift.refusal(model)),

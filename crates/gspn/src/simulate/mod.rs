@@ -9,6 +9,7 @@ mod figures;
 mod long_run;
 mod machine;
 mod model;
+mod passing;
 mod random;
 mod replicate;
 mod trap;
@@ -197,7 +198,7 @@ pub fn simulate(net: &Net, asks: &[Ask], plan: Plan, budget: &mut Budget<'_>) ->
     if !long.is_empty() {
         meter.share(long.len());
         let measures: Vec<_> = long.iter().map(|(_, measure)| *measure).collect();
-        let estimates = long_run::simulate(&model, &watch, plan.seed, &measures, plan.relative, &mut meter)?;
+        let estimates = long_run::simulate(net, &model, &watch, plan.seed, &measures, plan.relative, &mut meter)?;
         for ((ask, _), estimate) in long.iter().zip(estimates) {
             match estimate {
                 Ok(estimate) => found.put(ask, estimate),

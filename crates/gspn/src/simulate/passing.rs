@@ -1,0 +1,67 @@
+//! Markings that a net leaves for ever, sooner or later.
+//!
+//! What runs show of a net that hardly ever comes to its end looks like a long run, and nothing drifts. Where the net is small, its
+//! markings say whether runs are where it stays.
+
+use std::collections::HashSet;
+
+use super::machine::Machine;
+use crate::explore::{Space, explore};
+use crate::net::Net;
+use crate::{Budget, Class, Limits, Refusal, chain};
+
+/// Markings that are looked at: as many as are explored while a few batches are simulated.
+const MARKINGS: u64 = 20_000;
+/// Bytes that this takes at most.
+const BYTES: u64 = 64 << 20;
+
+/// The tangible markings that are left for ever; none are known of a net that is too large, or cannot be explored.
+#[derive(Debug, Default)]
+pub(super) struct Passing(HashSet<Box<[u64]>>);
+
+impl Passing {
+    pub(super) fn of(net: &Net) -> Self {
+        let mut go_on = |_| true;
+        let limits = Limits { markings: MARKINGS, bytes: BYTES };
+        let space = explore(net, 1, &[], &[], &mut Budget::new(limits, &mut go_on));
+        space.map_or_else(|_| Self::default(), |space| Self::among(&space))
+    }
+
+    fn among(space: &Space) -> Self {
+        let stays = chain::stays(space.chain());
+        let mut tokens = vec![0; space.places()];
+        let mut markings = |wanted: bool| {
+            let mut markings = HashSet::new();
+            for (state, _) in (0..).zip(&stays).filter(|(_, stays)| **stays == wanted) {
+                space.load(space.marking_of(state), &mut tokens);
+                markings.insert(tokens.clone().into_boxed_slice());
+            }
+            markings
+        };
+        let mut passing = markings(false);
+        if !passing.is_empty() {
+            // With clocks the same marking may be both.
+            markings(true).iter().for_each(|stays| {
+                passing.remove(stays);
+            });
+        }
+        Self(passing)
+    }
+
+    /// How many of the runs are in one of them.
+    pub(super) fn count<'a>(&self, runs: impl Iterator<Item = &'a Machine<'a>>) -> usize {
+        if self.0.is_empty() {
+            return 0;
+        }
+        runs.filter(|run| self.0.contains(run.marking.as_slice())).count()
+    }
+}
+
+/// Why there is no long run of so many runs.
+pub(super) fn refusal(passing: usize, of: usize) -> Refusal {
+    let why = format!(
+        "when the limit of firings or of time was reached, {passing} of {of} runs were in markings that the net leaves for ever: its long \
+         run had not begun; `solve` knows it"
+    );
+    Refusal::new(Class::TooLarge, "", why)
+}
