@@ -95,7 +95,7 @@ fn nets() -> impl Strategy<Value = Net> {
                 rate: Rate::ByTokens { place, rates: rates.into_iter().map(f64::from).collect() },
                 servers: Servers::Finite(1),
             }),
-            2 => (1_u32..10, 1_u32..3).prop_map(|(weight, priority)| Kind::Immediate { weight: f64::from(weight), priority }),
+            2 => (1_u32..10, 1_u32..3).prop_map(|(weight, priority)| Kind::Immediate { weight: f64::from(weight), priority, by: None }),
         ];
         let moved = prop::collection::vec((0..places, 0..places), 1..4);
         let inhibitors = prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec((0..places, 1_u64..4), 1)];

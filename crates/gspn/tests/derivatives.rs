@@ -53,7 +53,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_nets_have_the_derivatives_of_differences(net in made::nets(made::Parts { tables: true, ..Default::default() })) {
+    fn random_nets_have_the_derivatives_of_differences(net in made::nets(made::Parts { tables: true, crowds: true, ..Default::default() })) {
         let questions = questions(&net);
         let Ok(found) = derivatives(&net, &questions) else { return Ok(()) };
         for (question, found) in questions.iter().zip(found) {

@@ -50,6 +50,10 @@ fn replicas(own: &[u64], shared: &[u64], parts: &[Part], count: usize) -> Net {
                 Kind::Timed { rate: Rate::ByTokens { place, rates }, servers } => {
                     Kind::Timed { rate: Rate::ByTokens { place: to(*place), rates: rates.clone() }, servers: *servers }
                 }
+                Kind::Immediate { weight, priority, by: Some(_) } => {
+                    let by = part.inputs.last().map(|place| to(*place));
+                    Kind::Immediate { weight: *weight, priority: *priority, by }
+                }
                 kind => kind.clone(),
             };
             let inhibitors = part.inhibitor.map(|(place, count)| Arc { place: to(place), count });
@@ -76,7 +80,8 @@ fn nets() -> impl Strategy<Value = (Net, usize)> {
                 rate: Rate::ByTokens { place, rates: rates.into_iter().map(f64::from).collect() },
                 servers: Servers::Finite(1),
             }),
-            2 => (1_u32..10, 1_u32..3).prop_map(|(weight, priority)| Kind::Immediate { weight: f64::from(weight), priority }),
+            2 => (1_u32..10, 1_u32..3, prop::option::of(Just(0)))
+                .prop_map(|(weight, priority, by)| Kind::Immediate { weight: f64::from(weight), priority, by }),
         ];
         let moved = prop::collection::vec((0..places, 0..places), 1..3);
         let part = (kind, moved, prop::option::weighted(0.2, (0..places, 1_u64..3)));
@@ -175,7 +180,7 @@ fn twelve_clients_at_three_servers_are_few_markings() {
         &[
             part(timed(2.0 * think), &[first], &[second]),
             part(timed(2.0 * think), &[second], &[waits]),
-            part(Kind::Immediate { weight: 1.0, priority: 1 }, &[waits, free], &[served]),
+            part(Kind::Immediate { weight: 1.0, priority: 1, by: None }, &[waits, free], &[served]),
             part(timed(serve), &[served], &[first, free]),
         ],
         CLIENTS,
@@ -265,7 +270,7 @@ fn a_question_about_two_replicas_does_not_cost_the_others() {
 fn clients_that_choose_at_once_are_few_vanishing_markings() {
     let part = |kind, from: usize, to: usize| Part { kind, inputs: vec![from], outputs: vec![to], inhibitor: None };
     let timed = |rate| Kind::Timed { rate: Rate::Constant(rate), servers: Servers::Finite(1) };
-    let choice = |weight| Kind::Immediate { weight, priority: 1 };
+    let choice = |weight| Kind::Immediate { weight, priority: 1, by: None };
     let (chooses, slow, fast) = (0, 1, 2);
     let parts = [
         part(choice(1.0), chooses, slow),

@@ -68,7 +68,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_nets_have_one_answer(net in made::nets(made::Parts { tables: true, ..Default::default() })) {
+    fn random_nets_have_one_answer(net in made::nets(made::Parts { tables: true, crowds: true, ..Default::default() })) {
         same(&net)?;
     }
 }
@@ -82,7 +82,7 @@ proptest! {
         for index in 0..200 {
             let inputs = vec![Arc { place: places.len(), count: 1 }];
             places.push(Place { name: format!("never{index}"), tokens: 0 });
-            let (name, kind) = (format!("at once{index}"), Kind::Immediate { weight: 1.0, priority: 1 + index % 3 });
+            let (name, kind) = (format!("at once{index}"), Kind::Immediate { weight: 1.0, priority: 1 + index % 3, by: None });
             transitions.push(Transition { name, kind, inputs, outputs: Vec::new(), inhibitors: Vec::new() });
         }
         let more = build("", places, transitions).unwrap();
@@ -102,7 +102,7 @@ proptest! {
 
     #[test]
     fn random_nets_with_phases_have_one_answer(
-        net in made::nets(made::Parts { tables: true, phases: true, ..Default::default() })
+        net in made::nets(made::Parts { tables: true, phases: true, crowds: true, ..Default::default() })
     ) {
         same(&net)?;
     }
@@ -111,7 +111,7 @@ proptest! {
 /// Fixed times to the one percent that is promised, by a method without phases.
 #[test]
 fn random_nets_with_fixed_times_have_one_answer() {
-    fixed_times(made::Parts { tables: true, fixed: true, back: true, ..Default::default() }, 500, 1000);
+    fixed_times(made::Parts { tables: true, fixed: true, back: true, crowds: true, ..Default::default() }, 500, 1000);
 }
 
 /// The same beside clocks that go through phases.
@@ -277,8 +277,8 @@ proptest! {
 
     #[test]
     fn random_nets_have_one_answer_to_every_question(
-        net in made::nets(made::Parts { tables: true, phases: true, ..Default::default() }),
-        back in made::nets(made::Parts { tables: true, phases: true, back: true, ..Default::default() }),
+        net in made::nets(made::Parts { tables: true, phases: true, crowds: true, ..Default::default() }),
+        back in made::nets(made::Parts { tables: true, phases: true, back: true, crowds: true, ..Default::default() }),
         condition in conditions(),
     ) {
         every_question(&net, &condition)?;

@@ -48,7 +48,7 @@ fn networks() -> impl Strategy<Value = Net> {
             let mut transitions = Vec::new();
             let mut add = |from: usize, to: usize, weight: u32| {
                 let kind = match &kinds[from % count] {
-                    None => Kind::Immediate { weight: f64::from(weight), priority: 1 },
+                    None => Kind::Immediate { weight: f64::from(weight), priority: 1, by: None },
                     Some((rates, servers)) if rates.len() > 1 => {
                         let rates = rates.iter().map(|rate| f64::from(*rate) / 8.0).collect();
                         Kind::Timed { rate: Rate::ByTokens { place: from, rates }, servers: *servers }
@@ -152,7 +152,7 @@ fn held(net: &Net, servers: &[u64], lent: &[u64]) -> Net {
         }
         transitions.push(Transition {
             name: format!("take {queue}"),
-            kind: Kind::Immediate { weight: 3.0, priority: 2 },
+            kind: Kind::Immediate { weight: 3.0, priority: 2, by: None },
             inputs: vec![arc(free), arc(queue)],
             outputs: vec![arc(busy)],
             inhibitors: Vec::new(),

@@ -37,7 +37,7 @@ fn a_pnpro_project_with_all_that_is_drawn() {
     let [work, again] = net.transitions() else { panic!("{:?}", net.transitions()) };
     assert_eq!(work.kind, Kind::Timed { rate: Rate::Constant(2.0), servers: Servers::Infinite });
     assert_eq!(work.inputs, [Arc { place: 0, count: 2 }]);
-    assert_eq!(again.kind, Kind::Immediate { weight: 1.0, priority: 1 });
+    assert_eq!(again.kind, Kind::Immediate { weight: 1.0, priority: 1, by: None });
 }
 
 /// The first versions of the editor wrote `type` and `multiplicity` where the later ones write `kind` and `mult`.

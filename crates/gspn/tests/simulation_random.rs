@@ -70,7 +70,7 @@ fn off(net: &Net, measures: &[(Ask, f64)]) -> BTreeMap<String, u64> {
 
 #[test]
 fn intervals_of_random_nets_hold_the_exact_values() {
-    let parts = made::Parts { tables: true, phases: true, back: true, ..Default::default() };
+    let parts = made::Parts { tables: true, phases: true, back: true, crowds: true, ..Default::default() };
     let drawn = made::nets(parts);
     let random = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), random);

@@ -82,7 +82,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_trace_can_be_fired(net in nets(Parts { fixed: true, phases: true, tables: true, back: false })) {
+    fn every_trace_can_be_fired(net in nets(Parts { fixed: true, phases: true, tables: true, crowds: true, back: false })) {
         let Some(refusal) = refusal(&net) else { return Ok(()) };
         if refusal.why.contains("both take a fixed time") {
             two_run(&net, &refusal);

@@ -200,7 +200,7 @@ impl Program {
         let mut first: HashMap<_, (usize, f64)> = HashMap::new();
         for (index, it) in net.transitions().iter().enumerate() {
             let (sort, part) = match &it.kind {
-                Kind::Immediate { weight, priority } => ((u64::from(*priority), false), *weight),
+                Kind::Immediate { weight, priority, by: None } => ((u64::from(*priority), false), *weight),
                 Kind::Timed { rate: Rate::Constant(rate), servers } => {
                     let servers = if let Servers::Finite(servers) = servers { *servers } else { 0 };
                     ((servers, true), *rate)

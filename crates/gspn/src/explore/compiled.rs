@@ -45,8 +45,17 @@ impl Fire {
 pub(crate) struct Immediate {
     /// Its index in the net.
     pub(crate) transition: usize,
-    pub(crate) weight: f64,
+    pub(super) weight: f64,
     pub(crate) priority: u32,
+    pub(super) by: Option<usize>,
+}
+
+impl Immediate {
+    /// Its weight where it is enabled.
+    #[expect(clippy::cast_precision_loss, reason = "tokens beyond 2^53 are meant to 53 bits")]
+    pub(super) fn weight(&self, marking: &[Tokens]) -> f64 {
+        self.by.map_or(self.weight, |by| self.weight * marking[by] as f64)
+    }
 }
 
 /// A transition with an exponential time.
@@ -110,8 +119,9 @@ impl Compiled {
                 Kind::Timed { rate, servers } => {
                     compiled.timed.push(Timed { transition, rate: rate.clone(), servers: *servers });
                 }
-                Kind::Immediate { weight, priority } => {
-                    compiled.immediates.push(Immediate { transition, weight: *weight, priority: *priority });
+                Kind::Immediate { weight, priority, by } => {
+                    let (weight, priority, by) = (*weight, *priority, *by);
+                    compiled.immediates.push(Immediate { transition, weight, priority, by });
                 }
                 Kind::Deterministic { delay } => {
                     let rate = if stages == 0 { 1.0 } else { f64::from(stages) / delay };

@@ -1,6 +1,6 @@
 //! Firing on packed markings: a test is a mask and a comparison, a firing an addition to each word that changes.
 
-use super::compiled::{Compiled, Fire, Timed};
+use super::compiled::{Compiled, Fire, Immediate, Timed};
 use super::layout::{Field, Layout, Words};
 use crate::net::{Rate, Servers};
 
@@ -112,8 +112,29 @@ pub(super) struct Packed {
 struct AtOnce {
     gate: Gate,
     priority: u32,
-    /// Each with its weight.
+    /// Each with its weight,
     transitions: Vec<(usize, f64)>,
+    /// and the place whose tokens that is multiplied with; nothing where none has one.
+    by: Vec<Option<Field>>,
+}
+
+impl AtOnce {
+    fn add(&mut self, it: &Immediate, layout: &Layout) {
+        self.transitions.push((it.transition, it.weight));
+        if it.by.is_some() || !self.by.is_empty() {
+            self.by.resize(self.transitions.len() - 1, None);
+            self.by.push(it.by.map(|place| layout.field(place)));
+        }
+    }
+
+    /// Multiplies the last weights of `ready`, which are those of this.
+    #[expect(clippy::cast_precision_loss, reason = "tokens beyond 2^53 are meant to 53 bits")]
+    fn scale(&self, words: &(impl Words + ?Sized), ready: &mut [(usize, f64)]) {
+        let own = ready.len() - self.transitions.len();
+        for ((_, weight), by) in ready[own..].iter_mut().zip(&self.by) {
+            *weight *= by.map_or(1.0, |field| field.get(words) as f64);
+        }
+    }
 }
 
 impl Packed {
@@ -127,9 +148,9 @@ impl Packed {
             let same = same.take_while(|other| other.priority == it.priority).position(|other| other.gate == gate);
             let at = same.map_or(immediates.len(), |back| immediates.len() - 1 - back);
             if at == immediates.len() {
-                immediates.push(AtOnce { gate, priority: it.priority, transitions: Vec::new() });
+                immediates.push(AtOnce { gate, priority: it.priority, transitions: Vec::new(), by: Vec::new() });
             }
-            immediates[at].transitions.push((it.transition, it.weight));
+            immediates[at].add(it, layout);
             of.push(at);
         }
         let each = immediates.len().div_ceil(Enabled::BITS as usize).max(1);
@@ -223,6 +244,9 @@ impl Packed {
                     urgent = Some(it.priority);
                     // One or a few: copying them is not worth a call.
                     it.transitions.iter().for_each(|transition| ready.push(*transition));
+                    if !it.by.is_empty() {
+                        it.scale(words, ready);
+                    }
                 }
             }
             enabled &= enabled - 1;

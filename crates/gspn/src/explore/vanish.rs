@@ -229,8 +229,9 @@ impl Graph {
             markings.load_vanishing(graph.nodes[next], &mut from);
             graph.bounded(net, next, &from, markings)?;
             net.ready(&from, &mut ready);
-            let largest = ready.iter().map(|position| net.immediates[*position].weight).fold(0.0, f64::max);
-            let sum: f64 = ready.iter().map(|position| net.immediates[*position].weight / largest).sum();
+            let weight = |position: &usize| net.immediates[*position].weight(&from);
+            let largest = ready.iter().map(weight).fold(0.0, f64::max);
+            let sum: f64 = ready.iter().map(|position| weight(position) / largest).sum();
             let mut branches = Vec::with_capacity(ready.len());
             for position in &ready {
                 let immediate = &net.immediates[*position];
@@ -254,7 +255,7 @@ impl Graph {
                 } else {
                     Target::Tangible(markings.add_tangible(&to, budget)?)
                 };
-                let probability = immediate.weight / largest / sum;
+                let probability = immediate.weight(&from) / largest / sum;
                 if probability == 0.0 {
                     return Err(too_far_apart(net.transition(immediate.transition)).into());
                 }

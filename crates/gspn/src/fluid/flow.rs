@@ -128,9 +128,9 @@ impl Routes {
     fn new(net: &Net) -> Result<Self, Refusal> {
         let mut ways: Vec<Vec<(usize, f64, u32)>> = vec![Vec::new(); net.places().len()];
         for (index, it) in net.transitions().iter().enumerate() {
-            if let Kind::Immediate { weight, priority } = it.kind {
+            if let Kind::Immediate { weight, priority, by } = it.kind {
                 match (it.inputs.as_slice(), it.inhibitors.as_slice()) {
-                    ([arc], []) if arc.count == 1 => ways[arc.place].push((index, weight, priority)),
+                    ([arc], []) if arc.count == 1 && by.is_none() => ways[arc.place].push((index, weight, priority)),
                     _ => return Err(no_flow(it)),
                 }
             }

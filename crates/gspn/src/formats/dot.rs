@@ -23,8 +23,11 @@ pub(super) fn timing(net: &Net, kind: &Kind) -> String {
             let place = net.places().get(*place).map_or("", |place| place.name.as_str());
             format!("by {place}{}", servers(*count))
         }
-        Kind::Immediate { weight, priority: 1 } => format!("w {}", short(*weight)),
-        Kind::Immediate { weight, priority } => format!("w {}, p {priority}", short(*weight)),
+        Kind::Immediate { weight, priority, by } => {
+            let by = by.and_then(|by| net.places().get(by)).map_or_else(String::new, |by| format!(" × {}", by.name));
+            let priority = if *priority == 1 { String::new() } else { format!(", p {priority}") };
+            format!("w {}{by}{priority}", short(*weight))
+        }
         Kind::Deterministic { delay } => format!("= {}", short(*delay)),
         Kind::Phase(Phase::Erlang { stages, rate }) => format!("Erlang {stages}, {}", short(*rate)),
         Kind::Phase(Phase::Hyper(branches)) => format!("hyper {}", branches.len()),

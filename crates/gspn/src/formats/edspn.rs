@@ -166,7 +166,7 @@ fn kind(node: Node<'_, '_>, sort: &str, called: &str, constants: &Constants) -> 
             let priority = constants.whole(node.attribute("priority").unwrap_or("1")).map_err(invalid)?;
             let priority =
                 u32::try_from(priority).map_err(|_| invalid(format!("`priority` is {priority}: too large")))?;
-            Ok(Kind::Immediate { weight: value("weight", "1.0")?, priority })
+            Ok(Kind::Immediate { weight: value("weight", "1.0")?, priority, by: None })
         }
         // A delay is a mean here.
         "exponentialTransition" => {

@@ -197,7 +197,10 @@ fn immediate(net: &Net, priority: u32) -> Value {
     let (mut level, mut above) = (Vec::new(), Vec::new());
     for transition in net.transitions() {
         match transition.kind {
-            Kind::Immediate { weight, priority: own } if own == priority => level.push((transition, weight)),
+            Kind::Immediate { weight, priority: own, by } if own == priority => {
+                let weight = by.map_or(json!(weight), |by| operation("*", &json!(weight), &place(net, by)));
+                level.push((transition, weight));
+            }
             Kind::Immediate { priority: own, .. } if own > priority => above.push(enabled(net, transition)),
             _ => {}
         }
@@ -205,13 +208,13 @@ fn immediate(net: &Net, priority: u32) -> Value {
     let any = chain("∨", level.iter().map(|(transition, _)| enabled(net, transition)), json!(false));
     let not_above = above.into_iter().map(|enabled| json!({"op": "¬", "exp": enabled}));
     let guard = chain("∧", std::iter::once(any).chain(not_above), json!(true));
-    let share = |transition: &Transition, weight: f64| json!({"op": "ite", "if": enabled(net, transition), "then": weight, "else": 0});
-    let sum = chain("+", level.iter().map(|(transition, weight)| share(transition, *weight)), json!(0));
+    let share = |transition: &Transition, weight: &Value| json!({"op": "ite", "if": enabled(net, transition), "then": weight, "else": 0});
+    let sum = chain("+", level.iter().map(|(transition, weight)| share(transition, weight)), json!(0));
     let alone = level.len() == 1;
     let destinations = level.iter().map(|(transition, weight)| {
         let mut destination = json!({"location": "all", "assignments": assignments(net, &effect(transition))});
         if let (false, Some(members)) = (alone, destination.as_object_mut()) {
-            let part = operation("/", &share(transition, *weight), &sum);
+            let part = operation("/", &share(transition, weight), &sum);
             members.insert("probability".to_owned(), json!({"exp": part}));
         }
         destination

@@ -336,7 +336,7 @@ impl Reader<'_> {
                 let priority = priority.unwrap_or(1).saturating_add(self.lift);
                 let priority = u32::try_from(priority)
                     .map_err(|_| Refusal::invalid(&called, format!("`priority` is {priority}: too large")))?;
-                Kind::Immediate { weight: rate.unwrap_or(1.0), priority }
+                Kind::Immediate { weight: rate.unwrap_or(1.0), priority, by: None }
             }
         };
         self.draft.transition(id, &called, kind)
@@ -449,7 +449,8 @@ fn timing(transition: &Transition) -> Result<String, Refusal> {
              <infiniteServer><value>{}</value></infiniteServer>\n",
             *servers == Servers::Infinite
         )),
-        Kind::Immediate { weight, priority } => Ok(format!(
+        Kind::Immediate { by: Some(_), .. } => no("a weight that depends on tokens"),
+        Kind::Immediate { weight, priority, by: None } => Ok(format!(
             "      <rate><value>{weight:?}</value></rate>\n      <timed><value>false</value></timed>\n      \
              <priority><text>{priority}</text></priority>\n"
         )),

@@ -167,7 +167,7 @@ fn kind(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Kind,
             let priority = constants.whole(node.attribute("priority").unwrap_or("1")).map_err(invalid)?;
             let priority =
                 u32::try_from(priority).map_err(|_| invalid(format!("`priority` is {priority}: too large")))?;
-            Ok(Kind::Immediate { weight: value("weight", "1.0")?, priority })
+            Ok(Kind::Immediate { weight: value("weight", "1.0")?, priority, by: None })
         }
         // What the editor calls the delay of an exponential transition is its rate.
         "EXP" => {
@@ -297,7 +297,8 @@ fn timing(transition: &Transition) -> Result<String, Refusal> {
             Ok(format!("type=\"EXP\" delay=\"{rate:?}\"{servers}"))
         }
         Kind::Timed { .. } => no("a table of rates by tokens"),
-        Kind::Immediate { weight, priority } => {
+        Kind::Immediate { by: Some(_), .. } => no("a weight that depends on tokens"),
+        Kind::Immediate { weight, priority, by: None } => {
             Ok(format!("type=\"IMM\" weight=\"{weight:?}\" priority=\"{priority}\""))
         }
         Kind::Deterministic { delay } => Ok(format!("type=\"GEN\" delay=\"I[{delay:?}]\" nservers=\"1\"")),

@@ -78,7 +78,15 @@ pub(super) fn kind(members: &mut Members<'_>, places: &HashMap<String, usize>) -
             let priority = members.whole("priority")?.unwrap_or(1);
             let priority = u32::try_from(priority)
                 .map_err(|_| members.wrong(format!("`priority` is {priority}: at most {}", u32::MAX)))?;
-            Ok(Kind::Immediate { weight, priority })
+            let by = match members.take("weight_by") {
+                None => None,
+                Some(Tree::Text(name)) => Some(place_of(members, "weight_by", &name, places)?),
+                Some(other) => {
+                    return Err(members
+                        .wrong(format!("`weight_by` is {}, and the name of an input place is wanted", other.sort())));
+                }
+            };
+            Ok(Kind::Immediate { weight, priority, by })
         }
         "deterministic" => Ok(Kind::Deterministic { delay: members.need_number("delay")? }),
         "phase" => phase(members).map(Kind::Phase),

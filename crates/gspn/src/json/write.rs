@@ -60,10 +60,11 @@ fn kind(net: &Net, kind: &Kind) -> String {
             };
             format!("\"kind\": \"timed\", {rate}{servers}")
         }
-        Kind::Immediate { weight, priority } => {
+        Kind::Immediate { weight, priority, by } => {
             let weight = if *weight == 1.0 { String::new() } else { format!(", \"weight\": {}", number(*weight)) };
             let priority = if *priority == 1 { String::new() } else { format!(", \"priority\": {priority}") };
-            format!("\"kind\": \"immediate\"{weight}{priority}")
+            let by = by.map_or_else(String::new, |by| format!(", \"weight_by\": {}", text(place(net, by))));
+            format!("\"kind\": \"immediate\"{weight}{by}{priority}")
         }
         Kind::Deterministic { delay } => format!("\"kind\": \"deterministic\", \"delay\": {}", number(*delay)),
         Kind::Phase(phase) => format!("\"kind\": \"phase\", {}", phases(phase)),

@@ -162,15 +162,22 @@ fn keys(net: &Net, exchange: &HashMap<usize, usize>) -> Vec<Key> {
     };
     let key = |it: &Transition| {
         let mut sort = sort(&it.kind);
-        if let Kind::Timed { rate: Rate::ByTokens { place, .. }, .. } = &it.kind {
-            sort.push(to(*place) as u64);
-        }
+        sort.extend(looked_at(&it.kind).map(|place| to(place) as u64));
         (sort, arcs(&it.inputs), arcs(&it.outputs), arcs(&it.inhibitors))
     };
     net.transitions().iter().map(key).collect()
 }
 
-/// The kind of a transition in numbers, without the place that a table looks at.
+/// The place whose tokens change a rate or a weight.
+fn looked_at(kind: &Kind) -> Option<usize> {
+    match kind {
+        Kind::Timed { rate: Rate::ByTokens { place, .. }, .. } => Some(*place),
+        Kind::Immediate { by, .. } => *by,
+        _ => None,
+    }
+}
+
+/// The kind of a transition in numbers, without the place that it looks at.
 fn sort(kind: &Kind) -> Vec<u64> {
     match kind {
         Kind::Timed { rate, servers } => {
@@ -182,7 +189,9 @@ fn sort(kind: &Kind) -> Vec<u64> {
                 }
             }
         }
-        Kind::Immediate { weight, priority } => vec![2, u64::from(*priority), weight.to_bits()],
+        Kind::Immediate { weight, priority, by } => {
+            vec![2, u64::from(*priority), weight.to_bits(), u64::from(by.is_some())]
+        }
         Kind::Deterministic { delay } => vec![3, delay.to_bits()],
         Kind::Phase(Phase::Erlang { stages, rate }) => vec![4, u64::from(*stages), rate.to_bits()],
         Kind::Phase(Phase::Hyper(phases)) => numbers(5, phases),
@@ -246,8 +255,8 @@ impl Graph {
             for (sort, list) in [(0, &it.inputs), (1, &it.outputs), (2, &it.inhibitors)] {
                 list.iter().for_each(|arc| join(arc.place, index, sort, arc.count));
             }
-            if let Kind::Timed { rate: Rate::ByTokens { place, .. }, .. } = &it.kind {
-                join(*place, index, 3, 1);
+            if let Some(place) = looked_at(&it.kind) {
+                join(place, index, 3, 1);
             }
         }
         Self { arcs }

@@ -69,6 +69,8 @@ pub enum Kind {
         weight: f64,
         /// At least 1; the larger fires first.
         priority: u32,
+        /// Index of an input place whose tokens the weight is multiplied with, if there is one: of all who wait there, each counts as much.
+        by: Option<usize>,
     },
     /// After exactly this time of being enabled without a break; a single server.
     Deterministic {

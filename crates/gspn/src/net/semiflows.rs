@@ -228,7 +228,7 @@ mod tests {
         let timed: [(Arcs<'_>, Arcs<'_>); 2] = [(&[(0, 1)], &[(1, 1), (2, 3)]), (&[(1, 1)], &[(0, 1)])];
         let with = |inputs: Arcs<'_>, outputs: Arcs<'_>, tokens: u64| {
             let mut net = net(&[1, 0, tokens], &[timed[0], timed[1], (inputs, outputs)]);
-            net.transitions[2].kind = Kind::Immediate { weight: 1.0, priority: 1 };
+            net.transitions[2].kind = Kind::Immediate { weight: 1.0, priority: 1, by: None };
             bounds(&net)[2]
         };
         assert_eq!(with(&[(2, 2)], &[], 0), Some(4));

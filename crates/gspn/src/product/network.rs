@@ -124,7 +124,8 @@ fn moves_one(transition: &crate::net::Transition) -> bool {
         Kind::Timed { rate: Rate::ByTokens { place, .. }, .. } => {
             transition.inputs.first().is_some_and(|arc| arc.place == *place)
         }
-        Kind::Timed { .. } | Kind::Immediate { .. } => true,
+        Kind::Timed { .. } | Kind::Immediate { by: None, .. } => true,
+        Kind::Immediate { by: Some(_), .. } => false,
         Kind::Deterministic { .. } | Kind::Phase(_) => false,
     };
     alone && one(&transition.inputs) && one(&transition.outputs) && transition.inhibitors.is_empty()
@@ -140,7 +141,7 @@ fn way(net: &Net, takers: &[usize]) -> Option<Way> {
     });
     if let Some(urgent) = urgent.max() {
         let parts = own().filter_map(|(index, it)| match it.kind {
-            Kind::Immediate { weight, priority } if priority == urgent => Some((index, weight)),
+            Kind::Immediate { weight, priority, .. } if priority == urgent => Some((index, weight)),
             _ => None,
         });
         return Some(Way { parts: shared(parts.collect()), served: None, at_once: true });

@@ -287,7 +287,9 @@ impl<'a> Machine<'a> {
     /// One of the candidates, all of which are enabled: by weight among those of the highest priority.
     fn choose(&mut self) -> Option<u32> {
         let share = |index: &u32| match self.model.parts[*index as usize].time {
-            Time::Immediate { weight, priority } => (priority, weight),
+            Time::Immediate { weight, priority, by: None } => (priority, weight),
+            #[expect(clippy::cast_precision_loss, reason = "tokens beyond 2^53 are meant to 53 bits")]
+            Time::Immediate { weight, priority, by: Some(by) } => (priority, weight * self.marking[by] as f64),
             _ => (0, 0.0),
         };
         if let [only] = self.candidates.as_slice() {

@@ -16,7 +16,7 @@ pub(super) struct Change {
 /// When a transition fires.
 #[derive(Debug, Clone)]
 pub(super) enum Time {
-    Immediate { weight: f64, priority: u32 },
+    Immediate { weight: f64, priority: u32, by: Option<usize> },
     Exponential { rate: f64, servers: u64 },
     Table { place: usize, rates: Box<[f64]>, servers: u64 },
     Fixed(f64),
@@ -163,7 +163,9 @@ fn part(net: &Net, index: usize, slots: &[u32], readers: &[Vec<usize>]) -> Part 
         changes,
         slot: slots[index],
         time: match &it.kind {
-            Kind::Immediate { weight, priority } => Time::Immediate { weight: *weight, priority: *priority },
+            Kind::Immediate { weight, priority, by } => {
+                Time::Immediate { weight: *weight, priority: *priority, by: *by }
+            }
             Kind::Timed { rate: Rate::Constant(rate), servers: count } => {
                 Time::Exponential { rate: *rate, servers: servers(*count) }
             }

@@ -66,7 +66,7 @@ fn strength(transition: &Transition, marking: &[u64]) -> f64 {
             let servers = if let Servers::Finite(servers) = servers { *servers } else { u64::MAX };
             rate * degree.unwrap_or(u64::MAX).min(servers) as f64
         }
-        Kind::Immediate { weight, .. } => *weight,
+        Kind::Immediate { weight, by, .. } => by.map_or(*weight, |by| weight * marking[by] as f64),
         Kind::Phase(_) | Kind::Deterministic { .. } => 0.0,
     }
 }

@@ -21,7 +21,8 @@ fn servers(any: bool) -> impl Strategy<Value = Servers> {
 fn kinds(format: Format) -> BoxedStrategy<Kind> {
     let timed = (positive(), servers(format != Format::Pnml))
         .prop_map(|(rate, servers)| Kind::Timed { rate: Rate::Constant(rate), servers });
-    let immediate = (positive(), 1_u32..9).prop_map(|(weight, priority)| Kind::Immediate { weight, priority });
+    let immediate =
+        (positive(), 1_u32..9).prop_map(|(weight, priority)| Kind::Immediate { weight, priority, by: None });
     let fixed = positive().prop_map(|delay| Kind::Deterministic { delay });
     let erlang = (1_u32..9, positive()).prop_map(|(stages, rate)| Kind::Phase(Phase::Erlang { stages, rate }));
     let table = (prop::collection::vec(0_u32..9, 1..4), 1_u64..4).prop_map(|(rates, servers)| Kind::Timed {
@@ -51,7 +52,7 @@ fn nets(format: Format) -> impl Strategy<Value = Net> {
         let transition = (kinds(format), arcs(count), arcs(count), arcs(count));
         let names = prop::collection::btree_set(name, count + 6);
         (Just(tokens), prop::collection::vec(transition, 0..6), names, Just(count)).prop_map(
-            |(tokens, transitions, names, _)| {
+            move |(tokens, transitions, names, _)| {
                 let mut names = names.into_iter();
                 let places = tokens.into_iter().map(|tokens| Place { name: names.next().unwrap(), tokens }).collect();
                 let transitions = transitions.into_iter().map(|(mut kind, inputs, outputs, inhibitors)| {
@@ -59,6 +60,9 @@ fn nets(format: Format) -> impl Strategy<Value = Net> {
                         && inputs.is_empty()
                     {
                         *servers = Servers::Finite(1);
+                    }
+                    if let (Format::Json, Kind::Immediate { by, .. }) = (format, &mut kind) {
+                        *by = inputs.get(1).map(|arc| arc.place);
                     }
                     Transition { name: names.next().unwrap(), kind, inputs, outputs, inhibitors }
                 });

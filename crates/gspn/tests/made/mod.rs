@@ -13,6 +13,8 @@ pub(crate) struct Parts {
     pub(crate) phases: bool,
     /// Fixed times.
     pub(crate) fixed: bool,
+    /// Weights that are multiplied with the tokens of an input place.
+    pub(crate) crowds: bool,
     /// Fewer transitions, and a timed one back for each of them, so that many nets never come to an end.
     pub(crate) back: bool,
 }
@@ -41,7 +43,7 @@ fn kind(places: usize, parts: Parts) -> impl Strategy<Value = Kind> {
             rate: Rate::ByTokens { place, rates: rates.into_iter().map(f64::from).collect() },
             servers: Servers::Finite(1),
         }),
-        6 => (1_u32..10, 1_u32..4).prop_map(|(weight, priority)| Kind::Immediate { weight: f64::from(weight), priority }),
+        6 => (1_u32..10, 1_u32..4).prop_map(|(weight, priority)| Kind::Immediate { weight: f64::from(weight), priority, by: None }),
         odds(parts.phases) => phase().prop_map(Kind::Phase),
         odds(parts.fixed) => (1_u32..20).prop_map(|delay| Kind::Deterministic { delay: f64::from(delay) / 8.0 }),
     ]
@@ -60,8 +62,11 @@ fn once(arcs: Vec<(usize, u64)>) -> Vec<Arc> {
 
 type Drawn = (Kind, Vec<(usize, u64)>, Vec<(usize, u64)>, Vec<(usize, u64)>);
 
-fn transition(index: usize, (kind, inputs, outputs, inhibitors): Drawn) -> Transition {
+fn transition(index: usize, (mut kind, inputs, outputs, inhibitors): Drawn, crowds: bool) -> Transition {
     let (inputs, mut outputs) = (once(inputs), once(outputs));
+    if let (Kind::Immediate { by, .. }, [.., last]) = (&mut kind, inputs.as_slice()) {
+        *by = (crowds && !index.is_multiple_of(3)).then_some(last.place);
+    }
     let taken: u64 = inputs.iter().map(|arc| arc.count).sum();
     while outputs.iter().map(|arc| arc.count).sum::<u64>() > taken {
         match outputs.iter_mut().find(|arc| arc.count > 1) {
@@ -91,7 +96,8 @@ pub(crate) fn nets(parts: Parts) -> impl Strategy<Value = Net> {
         (tokens, transitions).prop_map(move |(tokens, transitions)| {
             let places =
                 tokens.iter().enumerate().map(|(index, tokens)| Place { name: format!("p{index}"), tokens: *tokens });
-            let transitions = transitions.into_iter().enumerate().map(|(index, drawn)| transition(index, drawn));
+            let transitions =
+                transitions.into_iter().enumerate().map(|(index, drawn)| transition(index, drawn, parts.crowds));
             let mut transitions: Vec<_> = transitions.collect();
             if parts.back {
                 let back: Vec<_> = transitions.iter().filter_map(back).collect();
