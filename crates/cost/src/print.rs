@@ -42,7 +42,13 @@ pub fn net(laid: &Laid) -> String {
         };
         let when = match &transition.kind {
             Kind::Timed { rate: Rate::Constant(rate), .. } => format!("after {} s", shortest(1.0 / rate)),
-            Kind::Immediate { weight, priority } => format!("at once, weight {weight}, priority {priority}"),
+            Kind::Immediate { weight, priority, by: None } => format!("at once, weight {weight}, priority {priority}"),
+            Kind::Immediate { weight, priority, by: Some(by) } => {
+                format!(
+                    "at once, weight {weight} for each token of {}, priority {priority}",
+                    quoted(&laid.net.places()[*by].name)
+                )
+            }
             _ => String::new(),
         };
         let (from, to) = (names(&transition.inputs), names(&transition.outputs));

@@ -540,17 +540,18 @@ fn simulated(clients: usize, arrivals: Option<f64>, room: usize, threads: usize)
     times.split_off(1000)
 }
 
-/// Requests are simulated then, however few markings are allowed.
+/// More markings than are solved, where no fewer are allowed.
 #[test]
-fn too_many_that_wait_in_no_order_are_simulated() {
+fn nets_that_are_too_large_are_simulated() {
     let many = MODEL.replace("threads = 1\n", "").replace("room = 40", "room = 9000");
     // Prices that are sure: what is left is the simulation's.
     let unsure = |line: &&str| ["error = ", "interval = ", "n = "].iter().all(|start| !line.starts_with(start));
     let many: Vec<&str> = many.lines().filter(unsure).collect();
     let (many, wanted) = (model(&many.join("\n")), Wanted { p99: Some(1.0), ..Wanted::default() });
     let few = Limits { markings: 1000, ..Limits::default() };
-    let choice = choose(&many, &wanted, &Effort { limits: few, threads: 2, go_on: &|_| true }).unwrap();
-    assert_eq!(choice, chosen(&many, &wanted).unwrap());
+    let refused = choose(&many, &wanted, &Effort { limits: few, threads: 2, go_on: &|_| true }).unwrap_err();
+    assert_eq!((refused.class, refused.name.as_str()), (Class::Unanswered, "markings"));
+    let choice = chosen(&many, &wanted).unwrap();
     let text = text(&choice);
     assert!(text.contains(" requests simulated, ") || text.contains(" requests simulated\n"), "{text}");
     assert!(check(&many, &choice, 3, &effort()).unwrap().is_empty());

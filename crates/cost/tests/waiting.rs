@@ -197,3 +197,35 @@ fn what_can_be_carried_is_what_is_when_everybody_comes() {
     let said = chosen(&two, &Wanted::default()).bottleneck;
     assert!(said.starts_with("full first: the 2 requests that can be there, "), "{said}");
 }
+
+/// Mean value analysis (Reiser and Lavenberg): requests come to two nodes again and again, and whoever waits for one is as likely to be
+/// next, at whichever of its steps he is.
+#[test]
+fn who_comes_again_counts_no_more_than_who_comes_first() {
+    const EACH: f64 = 2e-3;
+    const THINK: f64 = 20e-3;
+    for (visits, clients) in [(1, 4), (2, 6), (3, 8)] {
+        let head = format!(
+            "[workload]\nclients = {clients}\nthink = \"20 ms\"\n[node.n]\n[node.m]\n[component.x]\nnode = \"n\"\n\
+             [component.y]\nnode = \"m\"\n[connector.w]\nfrom = \"x\"\nto = \"y\"\n"
+        );
+        let work = |by: &str| format!("[[sequence.main]]\ndo = \"work\"\nby = \"{by}\"\ntime = \"2 ms\"\n");
+        let send = |from: &str| format!("[[sequence.main]]\nsend = \"go\"\nover = \"w\"\nfrom = \"{from}\"\n");
+        let visit = [work("x"), send("x"), work("y"), send("y")].concat();
+        let solution = solved(&[head, visit.repeat(visits), work("x")].concat());
+
+        let demands = [EACH * (visits + 1) as f64, EACH * visits as f64];
+        let (mut inside, mut throughput) = ([0.0; 2], 0.0);
+        for there in 1..=clients {
+            let times = [0, 1].map(|node: usize| demands[node] * (1.0 + inside[node]));
+            throughput = f64::from(there) / (THINK + times.iter().sum::<f64>());
+            inside = times.map(|time| throughput * time);
+        }
+        let response = f64::from(clients) / throughput - THINK;
+        assert!(
+            (solution.throughput / throughput - 1.0).abs() < 1e-9,
+            "{visits}: {solution:?}, and {throughput} is wanted"
+        );
+        assert!((solution.response / response - 1.0).abs() < 1e-9, "{visits}: {solution:?}, and {response} is wanted");
+    }
+}

@@ -177,7 +177,7 @@ fn unsolved(fault: &Fault) -> Failure {
     match (fault.class, fault.name.as_str()) {
         (cost::Class::TooLarge, "par") => Failure::unavailable(message)
             .help("`trapkey cost simulate` follows requests one by one, however many are inside"),
-        (cost::Class::TooLarge, "percentiles" | "sequence") => Failure::unavailable(message),
+        (cost::Class::TooLarge, "sequence") => Failure::unavailable(message),
         _ if unanswered => Failure::unavailable(message),
         _ => Failure::bad_input(message),
     }

@@ -236,8 +236,15 @@ impl Room<'_> {
             if from.is_empty() {
                 return;
             }
-            let (step, has) = from[whole(&mut self.chance, 0, from.len() as u32 - 1) as usize];
-            let one = whole(&mut self.chance, 0, self.places[step][has].len() as u32 - 1) as usize;
+            // Of all who wait each is as likely.
+            let many = |(step, has): &(usize, usize)| self.places[*step][*has].len();
+            let mut one = whole(&mut self.chance, 0, from.iter().map(many).sum::<usize>() as u32 - 1) as usize;
+            let mut which = 0;
+            while one >= many(&from[which]) {
+                one -= many(&from[which]);
+                which += 1;
+            }
+            let (step, has) = from[which];
             let who = self.places[step][has].swap_remove(one);
             match self.case.steps[step] {
                 _ if able.is_empty() => {

@@ -1,8 +1,7 @@
 //! One request followed through the whole net, where those in service wait for each other: how long it takes is a passage.
 //!
 //! Each place of requests gets a second one for the request that is followed, each transition a second one that moves it, over the same cores,
-//! lines, pools and threads. Who waits for a core in the place of the followed one is served in no order: with `n` others there, the followed one is
-//! next with the weight `1/(n+1)`, one of them with `n/(n+1)`, so that the weight of the place stays 1. Who waits for a thread is served
+//! lines, pools and threads. Of all who wait for a core each is as likely to be served next, the followed one, too. Who waits for a thread is served
 //! as he came: who comes after the followed one waits behind him.
 //!
 //! A closed workload follows one of its clients for ever; of an open one, an arriving request is followed where nobody is. Where it comes to is
@@ -11,16 +10,13 @@
 
 use gspn::Budget;
 use gspn::chain::long_run;
-use gspn::explore::explore;
+use gspn::explore::{Space, explore};
 use gspn::net::{Arc, Kind, Net, Place, Transition};
 use hashbrown::HashMap;
 
 use super::passage::Passage;
 use crate::net::Laid;
 use crate::{Class, Fault};
-
-/// Requests times places that waiting in no order may take: each is four transitions, and more take longer than it does to simulate them.
-const MAX_WEIGHTS: u64 = 200;
 
 /// The net with somebody who is followed.
 struct Followed {
@@ -31,15 +27,22 @@ struct Followed {
     comes: usize,
 }
 
-/// What nobody can follow a request through is refused before anything is solved.
-pub(super) fn check(laid: &Laid, jobs: u32) -> Result<(), Fault> {
-    follow(laid, jobs).map(|_| ())
+/// The net with somebody who is followed, and its markings.
+pub(super) struct Explored {
+    followed: Followed,
+    space: Space,
 }
 
-/// How long a request takes of a net that was laid for so many jobs; `mean` is what is known of it.
-pub(super) fn response(laid: &Laid, jobs: u32, mean: f64, budget: &mut Budget<'_>) -> Result<Passage, Fault> {
-    let followed = follow(laid, jobs)?;
+/// The markings of a net with somebody who is followed: the most that there will be.
+pub(super) fn explored(laid: &Laid, budget: &mut Budget<'_>) -> Result<Explored, Fault> {
+    let followed = follow(laid)?;
     let space = explore(&followed.net, 1, &[], &[followed.comes], budget)?;
+    Ok(Explored { followed, space })
+}
+
+/// How long a request takes; `mean` is what is known of it.
+pub(super) fn response(laid: &Laid, explored: &Explored, mean: f64, budget: &mut Budget<'_>) -> Result<Passage, Fault> {
+    let Explored { followed, space } = explored;
     let chain = space.chain();
     let Some(comes) = space.watched(followed.comes).map(|watched| &watched.chain) else {
         return Err(Fault::new(Class::Unanswered, "percentiles", "the net has no arrivals that take time"));
@@ -85,7 +88,7 @@ pub(super) fn response(laid: &Laid, jobs: u32, mean: f64, budget: &mut Budget<'_
 }
 
 /// The second places and transitions.
-fn follow(laid: &Laid, jobs: u32) -> Result<Followed, Fault> {
+fn follow(laid: &Laid) -> Result<Followed, Fault> {
     let own = laid.net.places().len();
     let mut resource = vec![false; own];
     laid.resources.iter().for_each(|place| resource[*place] = true);
@@ -104,13 +107,6 @@ fn follow(laid: &Laid, jobs: u32) -> Result<Followed, Fault> {
         places.extend([more(&format!("{mark} behind"), 0), more(&format!("{mark} not at the gate"), 1)]);
         Gate { start, second: second(start), behind: 2 * own, clear: 2 * own + 1 }
     });
-    let waiting = laid.net.transitions().iter().filter(|it| takes(it, &resource)).count() as u64;
-    if waiting.saturating_mul(u64::from(jobs)) > MAX_WEIGHTS {
-        let why = format!(
-            "{jobs} requests may wait for cores, lines or pools in {waiting} places, in no order: too much for percentiles by the net"
-        );
-        return Err(Fault::new(Class::TooLarge, "percentiles", why));
-    }
     let mut net = Second { transitions: Vec::new(), resource: &resource, mark: &mark };
     let mut comes = 0;
     for (index, it) in laid.net.transitions().iter().enumerate() {
@@ -137,7 +133,7 @@ fn follow(laid: &Laid, jobs: u32) -> Result<Followed, Fault> {
                 net.put(it, inputs, outputs, vec![arc(gate.start)]);
                 net.put(it, it.inputs.clone(), it.outputs.clone(), Vec::new());
             }
-            _ if takes(it, &resource) => net.no_order(it, &inputs, &outputs, second, u64::from(jobs)),
+            _ if takes(it, &resource) => net.in_no_order(it, inputs, outputs),
             _ => {
                 net.put(it, inputs, outputs, Vec::new());
                 net.put(it, it.inputs.clone(), it.outputs.clone(), Vec::new());
@@ -145,7 +141,7 @@ fn follow(laid: &Laid, jobs: u32) -> Result<Followed, Fault> {
         }
     }
     if let Some(gate) = gate {
-        let kind = Kind::Immediate { weight: 1.0, priority: crate::net::FIRST };
+        let kind = Kind::Immediate { weight: 1.0, priority: crate::net::FIRST, by: None };
         let (inputs, outputs) = (vec![arc(gate.behind)], vec![arc(gate.start)]);
         let name = format!("{mark} moves up");
         net.transitions.push(Transition { name, kind, inputs, outputs, inhibitors: vec![arc(gate.second)] });
@@ -202,36 +198,19 @@ impl Second<'_> {
         self.put(it, it.inputs.clone(), vec![arc(gate.behind)], vec![arc(gate.clear)]);
     }
 
-    /// Who waits in one place is served in no order.
-    fn no_order(
-        &mut self,
-        it: &Transition,
-        inputs: &[Arc],
-        outputs: &[Arc],
-        second: impl Fn(usize) -> usize,
-        jobs: u64,
-    ) {
-        let Some(from) = it.inputs.iter().map(|arc| arc.place).find(|place| !self.resource[*place]) else { return };
-        let mut weighted = |weight: f64, inputs: Vec<Arc>, outputs: Vec<Arc>, inhibitors| {
-            self.put(it, inputs, outputs, inhibitors);
-            if let Some(Kind::Immediate { weight: own, .. }) = self.transitions.last_mut().map(|last| &mut last.kind) {
-                *own = weight;
-            }
-        };
-        // Without the followed one as ever.
-        weighted(1.0, it.inputs.clone(), it.outputs.clone(), vec![arc(second(from))]);
-        weighted(1.0, inputs.to_vec(), outputs.to_vec(), vec![arc(from)]);
-        for others in 1..jobs {
-            let exactly = Arc { place: from, count: others };
-            let more = vec![Arc { place: from, count: others + 1 }];
-            #[expect(clippy::cast_precision_loss, reason = "requests")]
-            let next = 1.0 / (others + 1) as f64;
-            let with = |arcs: &[Arc], more: &[Arc]| arcs.iter().chain(more).copied().collect::<Vec<_>>();
-            weighted(next, with(inputs, &[exactly]), with(outputs, &[exactly]), more.clone());
-            let resources: Vec<Arc> = it.inputs.iter().copied().filter(|arc| arc.place != from).collect();
-            let left = (others > 1).then_some(Arc { place: from, count: others - 1 });
-            let kept: Vec<Arc> = left.into_iter().chain([arc(second(from))]).collect();
-            weighted(1.0 - next, with(&resources, &[exactly, arc(second(from))]), with(&it.outputs, &kept), more);
+    /// Who waits is served in no order: the followed one counts as much as each of the others.
+    fn in_no_order(&mut self, it: &Transition, inputs: Vec<Arc>, outputs: Vec<Arc>) {
+        let from = it.inputs.iter().map(|arc| arc.place).find(|place| !self.resource[*place]);
+        self.put(it, inputs, outputs, Vec::new());
+        self.count(None);
+        self.put(it, it.inputs.clone(), it.outputs.clone(), Vec::new());
+        self.count(from);
+    }
+
+    /// The weight of the last one counts the tokens of a place.
+    fn count(&mut self, place: Option<usize>) {
+        if let Some(Kind::Immediate { by, .. }) = self.transitions.last_mut().map(|last| &mut last.kind) {
+            *by = place;
         }
     }
 }

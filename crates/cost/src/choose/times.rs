@@ -112,9 +112,9 @@ pub(super) fn exact<T>(
     let limits = Limits { markings: allowed.markings.min(MARKINGS), ..allowed };
     let mut go_on = |progress| budget.look(progress).is_ok();
     let found = solve(&mut Budget::new(limits, &mut go_on));
-    // Too many ways to wait, or more markings than are solved: not than are allowed.
+    // Too many requests in parallel fragments, or more markings than are solved: not than are allowed.
     let too_large = found.as_ref().err().is_some_and(|fault| match (fault.class, fault.name.as_str()) {
-        (Class::TooLarge, "percentiles" | "par") => true,
+        (Class::TooLarge, "par") => true,
         (Class::Unanswered, "markings" | "memory") => allowed.markings > MARKINGS,
         _ => false,
     });
@@ -135,12 +135,14 @@ fn by_net(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) -> Result<
     }
     let laid = net::lay(&weave(&model))?;
     let unhindered = unhindered(&model, &laid);
+    let mut followed = None;
     if percentiles && unhindered.is_none() {
         // A request is followed from its first step on: one without any cannot be.
         if !service.always_takes_time() {
             return Ok(None);
         }
-        tagged::check(&laid, model.workload.jobs())?;
+        // First of all, for of nets that are too large it is the larger one.
+        followed = Some(tagged::explored(&laid, budget)?);
     }
     let solution = solve::of(&model, &laid, budget)?;
     let (rate, mean) = (solution.throughput + solution.aborted, solution.response);
@@ -148,9 +150,10 @@ fn by_net(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) -> Result<
     if !percentiles {
         return Ok(Some((flow, Times::Unknown)));
     }
-    let times = match unhindered {
-        Some(threads) => several(&model, &laid, threads, service.takes_time(), budget)?,
-        None => Times::Followed(Box::new(tagged::response(&laid, model.workload.jobs(), mean, budget)?)),
+    let times = match (unhindered, followed) {
+        (Some(threads), _) => several(&model, &laid, threads, service.takes_time(), budget)?,
+        (None, Some(followed)) => Times::Followed(Box::new(tagged::response(&laid, &followed, mean, budget)?)),
+        (None, None) => Times::Unknown,
     };
     Ok(Some((flow, times)))
 }

@@ -86,7 +86,7 @@ impl<'a> Walker<'a> {
             let own = |arcs: &[gspn::net::Arc]| arcs.iter().map(|arc| arc.place).find(|place| !is_resource[*place]);
             let (speed, priority) = match &it.kind {
                 Kind::Timed { rate: Rate::Constant(rate), .. } => (*rate, None),
-                Kind::Immediate { weight, priority } => (*weight, Some(*priority)),
+                Kind::Immediate { weight, priority, .. } => (*weight, Some(*priority)),
                 // No other kind is laid.
                 _ => continue,
             };

@@ -46,6 +46,8 @@ pub(super) struct Builder {
     /// What is paid for the time that comes next: its index in `prices`, and joules of it.
     paid: Option<(usize, f64)>,
     prices: Vec<Paid>,
+    /// What takes of each resource.
+    takes: HashMap<usize, Vec<usize>>,
 }
 
 impl Builder {
@@ -64,6 +66,7 @@ impl Builder {
             copies: 1,
             paid: None,
             prices: Vec::new(),
+            takes: HashMap::new(),
         };
         for node in &model.nodes {
             let place = builder.place(format_args!("free {}", node.name), u64::from(node.all_cores()));
@@ -158,7 +161,7 @@ impl Builder {
         from: &[usize],
         to: &[usize],
     ) -> usize {
-        self.transition(name, Kind::Immediate { weight, priority }, from, to)
+        self.transition(name, Kind::Immediate { weight, priority, by: None }, from, to)
     }
 
     pub(super) fn timed(
@@ -239,8 +242,10 @@ impl Builder {
 
     /// The request in `from` takes `count` tokens of `resource`, if they are there.
     pub(super) fn take(&mut self, of: &str, from: usize, (resource, count): (usize, u32), to: usize) {
-        let index = self.immediate(format_args!("take {of}"), ACQUIRE, 1.0, &[from, resource], &[to]);
+        let kind = Kind::Immediate { weight: 1.0, priority: ACQUIRE, by: Some(from) };
+        let index = self.transition(format_args!("take {of}"), kind, &[from, resource], &[to]);
         self.many(index, |it| &mut it.inputs, count);
+        self.takes.entry(resource).or_default().push(index);
     }
 
     /// The request in `from` gives back `count` tokens of `resource`.
@@ -256,6 +261,20 @@ impl Builder {
         let resource = self.transitions.get_mut(transition).and_then(|it| arcs(it).last_mut());
         if let Some(arc) = resource {
             arc.count = u64::from(count);
+        }
+    }
+
+    /// Where nobody may wait for a pool it changes nothing which of two resources is taken first, and who takes of one alone need not be counted.
+    fn alone(&mut self) {
+        if self.pools.iter().any(Option::is_some) {
+            return;
+        }
+        for takes in self.takes.values().filter(|takes| takes.len() == 1) {
+            for index in takes {
+                if let Some(Kind::Immediate { by, .. }) = self.transitions.get_mut(*index).map(|it| &mut it.kind) {
+                    *by = None;
+                }
+            }
         }
     }
 
@@ -300,7 +319,8 @@ impl Builder {
         });
     }
 
-    pub(super) fn parts(self) -> (Vec<Place>, Vec<Transition>, Vec<Stage>, Vec<Paid>) {
+    pub(super) fn parts(mut self) -> (Vec<Place>, Vec<Transition>, Vec<Stage>, Vec<Paid>) {
+        self.alone();
         (self.places, self.transitions, self.stages, self.prices)
     }
 }
@@ -327,7 +347,10 @@ pub(super) fn document(net: &Net, asks: &[Ask]) -> Value {
                     };
                     members.insert("servers".to_owned(), servers);
                 }
-                Kind::Immediate { weight, priority } => {
+                Kind::Immediate { weight, priority, by } => {
+                    if let Some(by) = by {
+                        members.insert("weight_by".to_owned(), json!(net.places()[*by].name));
+                    }
                     members.insert("kind".to_owned(), json!("immediate"));
                     members.insert("weight".to_owned(), json!(weight));
                     members.insert("priority".to_owned(), json!(priority));

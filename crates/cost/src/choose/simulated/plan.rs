@@ -55,8 +55,6 @@ pub(super) struct Plan {
     pub(super) resources: Vec<u32>,
     /// The parallel fragments.
     pub(super) forks: Vec<Fork>,
-    /// Whether each who waits in a place counts by himself there: in a slot of his own, as the net has it.
-    pub(super) apart: Vec<bool>,
     /// The one that is had in the order of coming.
     pub(super) threads: Option<usize>,
     /// Whether somebody may wait for a pool.
@@ -76,7 +74,7 @@ impl Plan {
         let held = |arcs: &[Arc]| arcs.iter().find_map(|arc| Some((resource[arc.place]?, count(arc.count))));
         let mut stops = vec![Stop::Nowhere; places.len()];
         let mut start = laid.source;
-        let (forks, apart) = branches(laid, &mut stops);
+        let forks = branches(laid, &mut stops);
         let joins = laid.fragments.iter().flat_map(|it| &it.transitions).copied().collect::<HashSet<_>>();
         for (index, it) in laid.net.transitions().iter().enumerate().filter(|(index, _)| !joins.contains(index)) {
             let Some((from, to)) = own(&it.inputs).zip(own(&it.outputs)) else { return Err(unknown(it)) };
@@ -114,7 +112,7 @@ impl Plan {
             _ => None,
         });
         let resources = laid.resources.iter().map(|place| count(places[*place].tokens)).collect();
-        let mut plan = Self { stops, start, resources, forks, apart, threads, has_pools: !laid.pools.is_empty() };
+        let mut plan = Self { stops, start, resources, forks, threads, has_pools: !laid.pools.is_empty() };
         plan.join();
         Ok(plan)
     }
@@ -171,9 +169,9 @@ impl Plan {
     }
 }
 
-/// The parallel fragments of a net in which all requests share them, and in which places each who waits counts by himself.
-fn branches(laid: &Laid, stops: &mut [Stop]) -> (Vec<Fork>, Vec<bool>) {
-    let (mut forks, mut apart) = (Vec::new(), vec![false; stops.len()]);
+/// The parallel fragments of a net in which all requests share them.
+fn branches(laid: &Laid, stops: &mut [Stop]) -> Vec<Fork> {
+    let mut forks = Vec::new();
     for it in &laid.fragments {
         stops[it.at] = Stop::Fork(forks.len());
         for [_, end, lost] in &it.branches {
@@ -182,11 +180,10 @@ fn branches(laid: &Laid, stops: &mut [Stop]) -> (Vec<Fork>, Vec<bool>) {
                 stops[*lost] = Stop::Ended(false);
             }
         }
-        apart[it.places.clone()].fill(true);
         let starts = it.branches.iter().map(|[start, ..]| *start).collect();
         forks.push(Fork { starts, then: it.then, failed: it.failed.unwrap_or(END) });
     }
-    (forks, apart)
+    forks
 }
 
 fn unknown(it: &Transition) -> Fault {

@@ -1,8 +1,7 @@
 //! Requests one after the other through the places of a plan.
 //!
-//! Threads are had in the order of coming. Who waits for a core or a line is served in no order, as in the net: one of the places in which
-//! somebody waits for it, and then one of those who wait there, by chance; branches of requests that do several things at once are in places of
-//! their own. Each request, and each of its branches, has random numbers of its own, so that two plans that differ in one time see the same
+//! Threads are had in the order of coming. Who waits for a core or a line is served in no order, as in the net: each of those who wait is as
+//! likely to be next. Each request, and each of its branches, has random numbers of its own, so that two plans that differ in one time see the same
 //! requests.
 
 use std::cmp::Reverse;
@@ -361,7 +360,7 @@ impl<'a> Run<'a> {
     }
 
     /// Who gets what he waits for: threads first. Where somebody may want a core in the same moment in which he gets a unit of a pool, it
-    /// counts which comes first, and any of the places in which somebody can be served is as likely, as in the net.
+    /// counts which comes first, and anybody who can be served is as likely, as in the net.
     fn next_served(&mut self) -> Option<u32> {
         while let Some(resource) = self.threads_first() {
             if self.plan.has_pools && Some(resource) != self.plan.threads {
@@ -398,7 +397,7 @@ impl<'a> Run<'a> {
         let places =
             of.flat_map(|resource| wanted[resource].iter().enumerate().map(move |(at, place)| (resource, at, *place)));
         let places = places.filter(|(resource, _, place)| enough(*resource, *place));
-        let many = |place: usize| if plan.apart[place] { self.waiting[place].len() } else { 1 };
+        let many = |place: usize| self.waiting[place].len();
         let all = places.clone().map(|(.., place)| many(place)).sum();
         let mut chosen = pick(&mut self.order, all)?;
         let mut found = None;
@@ -410,9 +409,7 @@ impl<'a> Run<'a> {
             }
         }
         let (resource, at, place) = found?;
-        // Of those who count by themselves it is known which.
-        let one = if plan.apart[place] { chosen } else { pick(&mut self.order, self.waiting[place].len())? };
-        let who = self.waiting[place].swap_remove(one);
+        let who = self.waiting[place].swap_remove(chosen);
         if self.waiting[place].is_empty() {
             self.wanted[resource].swap_remove(at);
         }
