@@ -349,6 +349,8 @@ fn wrong_diagrams_are_refused() {
     check(&m("Note over", empty), Class::NoEffect, Some(12), "there is no message in it");
     check(&m("autonumber", "accDescr {"), Class::Syntax, Some(2), "`}` is missing");
     check(&format!("---\ntitle: one\n{MERMAID}"), Class::Syntax, Some(1), "`---` is missing");
+    let lost = format!("---\ntitle: one\n%% trapkey: node zz\n---\n{MERMAID}");
+    check(&lost, Class::NoEffect, Some(3), "put this behind it");
 }
 
 /// What tools of Mermaid say before and between, and its words in capitals, change nothing.
@@ -366,6 +368,7 @@ fn what_is_said_to_mermaid_is_passed_over() {
     let described = "  accDescr {\n  C->>S: a description; of\n  two lines } autonumber\n\n";
     same(&MERMAID.replace("  autonumber\n", described));
     same(&MERMAID.replace("participant C as", "Participant C@{ \"type\": \"queue\" } as").replace("Note", "NOTE"));
+    same(&MERMAID.replace("C as client", "C AS client").replace("S as the", "S As the"));
     same(&MERMAID.replace("opt rarely", "OPT rarely").replace("C->>+S", "C()->>()+S"));
     same(&MERMAID.replace("Note over C: a note", "properties C: {\"class\": \"x\"}").replace("0.25", "\"25 %\""));
 }

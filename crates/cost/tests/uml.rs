@@ -82,6 +82,10 @@ fn components_are_where_their_artifacts_are() {
     let nodes: Vec<&str> = model.components.iter().map(|it| model.nodes[it.node].name.as_str()).collect();
     assert_eq!(nodes, ["panel", "cabinet"]);
     assert!((seconds(&model) - 0.010).abs() < 1e-12);
+    // Where is said by `location`, or by the node around it.
+    for other in ["location=\"nb\" ", ""] {
+        assert_eq!(json!(self::model(&plain().replace("client=\"nb\" ", other))), json!(model), "{other}");
+    }
     // An artifact drawn in its node needs no deployment.
     let inside = "<nestedClassifier xmi:type=\"uml:Artifact\" xmi:id=\"fb\" name=\"store.bin\"><manifestation xmi:id=\"mb\" utilizedElement=\"b\"/></nestedClassifier>";
     let (drawn, deployed) = (

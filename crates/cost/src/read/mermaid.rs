@@ -30,6 +30,8 @@ const ARRIVING: [&str; 14] =
 const STEP: &str = "step";
 /// Above and below what a file says of itself before the diagram.
 const FRONT_MATTER: &str = "---";
+/// Stands between what a diagram calls a participant and its name.
+const AS: &[u8] = b" as ";
 /// The end of what is said to Mermaid.
 const DIRECTIVE: &str = "}%%";
 /// The end of a description of several lines.
@@ -40,10 +42,24 @@ pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
     let mut reader = Reader::default();
     let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim).zip(1..);
     let mut lines = lines.filter(|(line, _)| !line.is_empty()).peekable();
-    if let Some((_, begin)) = lines.next_if(|(line, _)| *line == FRONT_MATTER)
-        && !lines.any(|(line, _)| line == FRONT_MATTER)
-    {
-        return Err(unclosed(FRONT_MATTER, begin));
+    if let Some((_, begin)) = lines.next_if(|(line, _)| *line == FRONT_MATTER) {
+        let annotated = |line: &str| line.starts_with("%%") && line.contains("trapkey:");
+        let (mut closed, mut lost) = (false, None);
+        for (line, number) in lines.by_ref() {
+            closed = line == FRONT_MATTER;
+            if closed {
+                break;
+            }
+            lost = lost.or_else(|| annotated(line).then_some(number));
+        }
+        match lost {
+            _ if !closed => return Err(unclosed(FRONT_MATTER, begin)),
+            Some(line) => {
+                let why = "what stands before the second `---` says how the diagram is drawn: put this behind it";
+                return Err(Fault::new(Class::NoEffect, "", why).at(line));
+            }
+            None => {}
+        }
     }
     for (line, number) in lines {
         reader.line = number;
@@ -296,7 +312,10 @@ impl Reader {
     }
 
     fn participant(&mut self, text: &str) {
-        let (id, name) = text.split_once(" as ").map_or((text, None), |(id, name)| (id, Some(name)));
+        // Mermaid's words may have capitals.
+        let at = text.as_bytes().windows(AS.len()).position(|part| part.eq_ignore_ascii_case(AS));
+        let named = at.and_then(|at| Some((text.get(..at)?, text.get(at + AS.len()..)?)));
+        let (id, name) = named.map_or((text, None), |(id, name)| (id, Some(name)));
         // How it is drawn stands in braces behind what the diagram calls it.
         let id = id.split_once("@{").filter(|_| id.trim_end().ends_with('}')).map_or(id, |(id, _)| id);
         let name = name.unwrap_or(id);

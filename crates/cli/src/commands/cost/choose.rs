@@ -11,6 +11,7 @@ use serde_json::json;
 use super::{Source, Spend, seconds, write};
 use crate::answer::{Answer, table};
 use crate::failure::Failure;
+use crate::files;
 
 /// A model, and what is wanted of its settings.
 #[derive(Debug, Args)]
@@ -117,6 +118,9 @@ enum Modes {
 }
 
 pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
+    for path in args.csv.iter().chain(&args.svg) {
+        files::exportable(path)?;
+    }
     let model = args.source.read()?;
     let mode = match args.min_mode {
         Modes::None => Mode::None,

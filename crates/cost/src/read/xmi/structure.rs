@@ -116,7 +116,11 @@ impl<'a> Reader<'a> {
             for dependency in self.all(kind) {
                 let suppliers =
                     || ["supplier", "deployedArtifact"].into_iter().flat_map(|key| references(dependency, key));
-                for client in references(dependency, "client") {
+                // A deployment may say where only by `location`, or by the node that it stands in.
+                let inside = dependency.parent_element().filter(|it| kind == "Deployment" && self.is_node(*it));
+                let inside = inside.and_then(|it| attribute(it, "id")).map(str::to_owned);
+                let clients = ["client", "location"].into_iter().flat_map(|key| references(dependency, key));
+                for client in clients.chain(inside) {
                     for supplier in suppliers() {
                         // Of a deployment the node is the client (UML 2.5 section 19.5.2), of the others it is the supplier.
                         for (part, host) in [(&client, &supplier), (&supplier, &client)] {
