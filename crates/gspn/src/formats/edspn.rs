@@ -2,6 +2,7 @@
 
 use roxmltree::Node;
 
+use super::document;
 use super::draft::Draft;
 use super::encoding::xml_text;
 use super::expression::{Constants, Definition};
@@ -15,8 +16,8 @@ const HARMLESS: [&str; 7] = ["id", "type", "DTSPNpriority", "specType", "takeFir
 
 pub(super) fn read(text: &[u8], set: &[(String, String)]) -> Result<Net, Refusal> {
     let text = xml_text(text)?;
-    let document = xml::parse(&text)?;
-    let root = document.root_element();
+    let parsed = document::parse(&text)?;
+    let root = parsed.root_element();
     if !matches!(name(root), "net" | "eDSPNNet" | "EDSPNNet") {
         return Err(Refusal::invalid(
             name(root),

@@ -4,6 +4,7 @@
 //! is read; nothing is dropped but where things stand on the screen. Which element means what is in `docs/reference/model.md`.
 
 mod classes;
+mod document;
 mod dot;
 mod draft;
 mod edspn;
@@ -56,11 +57,14 @@ impl Format {
             return Ok(format);
         }
         let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
-        let looks = match (first, xml::root(text)) {
+        let looks = match (first, document::root(text)) {
             (None, _) => "there is nothing in it".to_owned(),
             _ if let Err(refusal) = xml_text(text) => refusal.why,
             (Some(0xff | 0xfe), None) => "it begins like UTF-16: save it as UTF-8".to_owned(),
             (_, Some(root)) => format!("its outermost element is `{}`", root.chars().take(40).collect::<String>()),
+            (Some(b'<'), None) if document::typed(text) => {
+                "no outermost element is found behind its document type: take the `<!DOCTYPE ..>` out".to_owned()
+            }
             (Some(b'<'), None) => "no outermost element is found behind what it begins with".to_owned(),
             _ => "it begins neither with `{` nor with an element".to_owned(),
         };
@@ -75,7 +79,7 @@ impl Format {
         match marked.iter().find(|byte| !byte.is_ascii_whitespace())? {
             // A list is no net either, and the reader says what is wanted.
             b'{' | b'[' => Some(Self::Json),
-            b'<' | 0xfe | 0xff | 0 => match xml::root(text)?.as_str() {
+            b'<' | 0xfe | 0xff | 0 => match document::root(text)?.as_str() {
                 "project" => Some(Self::Pnpro),
                 "pnml" => Some(Self::Pnml),
                 "net" | "eDSPNNet" | "EDSPNNet" => Some(Self::Edspn),

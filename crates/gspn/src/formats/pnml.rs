@@ -6,6 +6,7 @@ use hashbrown::{HashMap, HashSet};
 use roxmltree::Node;
 
 use super::classes::class;
+use super::document;
 use super::draft::Draft;
 use super::encoding::xml_text;
 use super::remarks::{branches, remark};
@@ -49,8 +50,8 @@ struct Reader<'a> {
 
 pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
     let text = xml_text(text)?;
-    let document = xml::parse(&text)?;
-    let root = document.root_element();
+    let parsed = document::parse(&text)?;
+    let root = parsed.root_element();
     if name(root) != "pnml" {
         return Err(Refusal::invalid(name(root), "the outermost element of PNML is `pnml`"));
     }

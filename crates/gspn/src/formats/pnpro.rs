@@ -2,6 +2,7 @@
 
 use roxmltree::Node;
 
+use super::document;
 use super::draft::Draft;
 use super::encoding::xml_text;
 use super::expression::{Constants, Definition};
@@ -30,8 +31,8 @@ const ELSEWHERE: [&str; 2] = ["superposition-tags", "partition"];
 
 pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
     let text = xml_text(text)?;
-    let document = xml::parse(&text)?;
-    let root = document.root_element();
+    let parsed = document::parse(&text)?;
+    let root = parsed.root_element();
     if name(root) != "project" {
         return Err(Refusal::invalid(name(root), "the outermost element of a PNPRO project is `project`"));
     }

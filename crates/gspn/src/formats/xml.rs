@@ -2,34 +2,9 @@
 
 use std::borrow::Cow;
 
-use roxmltree::{Document, Node};
+use roxmltree::Node;
 
-use super::encoding::xml_text;
 use crate::Refusal;
-
-/// Reads a document. One with a document type is refused: entities could make it grow without end.
-pub(super) fn parse(text: &str) -> Result<Document<'_>, Refusal> {
-    Document::parse(text)
-        .map_err(|error| Refusal::invalid("document", format!("this is not XML that can be read: {error}")))
-}
-
-/// The name of the outermost element.
-pub(super) fn root(text: &[u8]) -> Option<String> {
-    let text = xml_text(text).ok()?;
-    let mut rest = text.trim_start_matches('\u{feff}').trim_start();
-    loop {
-        rest = rest.trim_start().strip_prefix('<')?;
-        let end = match rest.as_bytes().first()? {
-            b'?' => "?>",
-            b'!' if rest.starts_with("!--") => "-->",
-            b'!' => ">",
-            _ => break,
-        };
-        rest = rest.split_once(end)?.1;
-    }
-    let name = rest.split(|next: char| next.is_whitespace() || matches!(next, '>' | '/')).next()?;
-    Some(name.rsplit(':').next().unwrap_or(name).to_owned())
-}
 
 /// The elements inside.
 pub(super) fn inside<'a, 'i>(node: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {

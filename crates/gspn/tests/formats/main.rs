@@ -6,6 +6,7 @@ mod jani;
 mod read;
 mod remarks;
 mod round_trips;
+mod whole;
 
 use gspn::formats::{Format, read, write};
 use gspn::json;
