@@ -59,6 +59,11 @@ impl Draft {
         node.ok_or_else(|| Refusal::invalid(id, "an arc leads to or from this node, and there is none"))
     }
 
+    /// Whether it is one, and no transition.
+    pub(super) fn is_place(&self, id: &str) -> Result<bool, Refusal> {
+        Ok(matches!(self.find(id)?, Node::Place(_)))
+    }
+
     /// An arc that takes or puts tokens.
     pub(super) fn arc(&mut self, from: &str, to: &str, count: Tokens) -> Result<(), Refusal> {
         match (self.find(from)?, self.find(to)?) {

@@ -5,7 +5,7 @@ use roxmltree::Node;
 use super::document;
 use super::draft::Draft;
 use super::encoding::xml_text;
-use super::expression::{Constants, Definition};
+use super::expression::{Constants, Definition, of};
 use super::xml::{self, inside, name};
 use crate::net::{Kind, Net, Rate, Servers};
 use crate::{Class, Refusal};
@@ -114,7 +114,7 @@ fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<
             only(node, called, &["initialMarking"], &["label"])?;
             let text = node.attribute("initialMarking").unwrap_or("0");
             fixed(called, "initialMarking", text)?;
-            let tokens = constants.whole(text);
+            let tokens = constants.whole(text).map_err(of("initialMarking"));
             draft.place(id, called, tokens.map_err(|why| Refusal::invalid(called, why))?)
         }
         "exponentialTransition" | "immediateTransition" | "deterministicTransition" => {
@@ -143,7 +143,9 @@ fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<
 
 fn kind(node: Node<'_, '_>, sort: &str, called: &str, constants: &Constants) -> Result<Kind, Refusal> {
     let invalid = |why: String| Refusal::invalid(called, why);
-    let value = |key: &str, usual: &str| constants.value(node.attribute(key).unwrap_or(usual)).map_err(invalid);
+    let value = |key: &str, usual: &str| {
+        constants.value(node.attribute(key).unwrap_or(usual)).map_err(of(key)).map_err(invalid)
+    };
     let guard = node.attribute("enablingFunction").unwrap_or_default().trim();
     if !guard.is_empty() {
         return Err(unsupported(called, format!("its enabling function `{guard}` is not understood")));
@@ -164,7 +166,8 @@ fn kind(node: Node<'_, '_>, sort: &str, called: &str, constants: &Constants) -> 
     };
     match sort {
         "immediateTransition" => {
-            let priority = constants.whole(node.attribute("priority").unwrap_or("1")).map_err(invalid)?;
+            let priority = constants.whole(node.attribute("priority").unwrap_or("1"));
+            let priority = priority.map_err(of("priority")).map_err(invalid)?;
             let priority =
                 u32::try_from(priority).map_err(|_| invalid(format!("`priority` is {priority}: too large")))?;
             Ok(Kind::Immediate { weight: value("weight", "1.0")?, priority, by: None })
@@ -194,6 +197,6 @@ fn arc(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(
     let inscription = inside(node).find(|child| name(*child) == "inscription").and_then(|it| it.attribute("text"));
     let text = inscription.filter(|text| !text.trim().is_empty()).unwrap_or("1");
     fixed(called, "inscription", text)?;
-    let count = constants.whole(text).map_err(|why| Refusal::invalid(called, why))?;
+    let count = constants.whole(text).map_err(of("inscription")).map_err(|why| Refusal::invalid(called, why))?;
     if sort == "arc" { draft.arc(from, to, count) } else { draft.inhibitor(from, to, count) }
 }

@@ -22,7 +22,9 @@ pub(super) struct Definition<'a> {
 
 impl Definition<'_> {
     fn value(&self, constants: &Constants) -> Result<f64, Refusal> {
-        let value = constants.value(self.text.unwrap_or_default()).map_err(|why| Refusal::invalid(self.name, why))?;
+        let text = self.text.unwrap_or_default();
+        let value = if self.whole.is_some() { constants.in_whole_numbers(text) } else { constants.value(text) };
+        let value = value.map_err(|why| Refusal::invalid(self.name, why))?;
         match self.whole {
             // Whether it is cut or rounded is not said in the file.
             Some(whole) if value.fract() != 0.0 => {
@@ -36,11 +38,48 @@ impl Definition<'_> {
     }
 }
 
+/// What was divided to get a number. The GreatSPN editor divides whole numbers without remainder where all in a parenthesis, or in a number
+/// that has to be whole, are whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Division {
+    /// Not all that stands in it is whole.
+    Real,
+    /// All is whole, and all quotients are.
+    Exact,
+    /// All is whole but a quotient.
+    Cut,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Number {
+    value: f64,
+    division: Division,
+    /// Whether a minus stands in front of it, or of what it ends with.
+    signed: bool,
+}
+
+impl Number {
+    fn of(value: f64, whole: bool) -> Self {
+        let division = if whole { Division::Exact } else { Division::Real };
+        Self { value, division, signed: false }
+    }
+
+    /// What becomes of two.
+    fn with(self, other: Self, value: f64) -> Self {
+        let division = match (self.division, other.division) {
+            (Division::Real, _) | (_, Division::Real) => Division::Real,
+            (Division::Exact, Division::Exact) if !value.is_finite() || value.fract() == 0.0 => Division::Exact,
+            _ => Division::Cut,
+        };
+        Self { value, division, signed: self.signed || other.signed }
+    }
+}
+
 /// The constants of a file.
 #[derive(Debug, Default)]
 pub(super) struct Constants {
-    known: HashMap<String, f64>,
-    /// Whether the format has `^`.
+    known: HashMap<String, Number>,
+    /// Whether the format has `^`. That of TimeNET has it, and works out everything as this program does; for the other see [`Division`].
     powers: bool,
 }
 
@@ -83,7 +122,8 @@ impl Constants {
         let mut constants = Self { powers, ..Self::default() };
         while let Some(index) = ready.pop() {
             if let Some(definition) = definitions.get(index) {
-                constants.define(definition.name, definition.value(&constants)?);
+                let value = definition.value(&constants)?;
+                constants.define(definition.name, Number::of(value, definition.whole.is_some()));
             }
             for other in waiting.remove(&index).unwrap_or_default() {
                 if let Some(needs) = open.get_mut(other)
@@ -101,15 +141,25 @@ impl Constants {
     }
 
     /// Whether it is new.
-    fn define(&mut self, name: &str, value: f64) -> bool {
+    fn define(&mut self, name: &str, value: Number) -> bool {
         self.known.insert(name.to_owned(), value).is_none()
     }
 
     /// The value of `text`, or why it has none.
     pub(super) fn value(&self, text: &str) -> Result<f64, String> {
-        let text = text.trim();
-        let value = Reader { constants: self, rest: text, deep: 0, names: None }.whole(text)?.0;
-        if value.is_finite() { Ok(value) } else { Err(format!("`{text}` is not finite")) }
+        Ok(self.number(text.trim())?.value)
+    }
+
+    /// The value of `text` where a whole number has to stand; it may not be one.
+    fn in_whole_numbers(&self, text: &str) -> Result<f64, String> {
+        let number = self.number(text.trim())?;
+        let other = number.division == Division::Cut && number.value.fract() == 0.0 && !self.powers;
+        if other { Err(cut(text.trim())) } else { Ok(number.value) }
+    }
+
+    fn number(&self, text: &str) -> Result<Number, String> {
+        let number = Reader { constants: self, rest: text, deep: 0, names: None }.whole(text)?.0;
+        if number.value.is_finite() { Ok(number) } else { Err(format!("`{text}` is not finite")) }
     }
 
     /// A whole number from 0.
@@ -118,13 +168,25 @@ impl Constants {
         if let Ok(whole) = text.parse() {
             return Ok(whole);
         }
-        let value = self.value(text)?;
+        let value = self.in_whole_numbers(text)?;
         if value >= 0.0 && value.fract() == 0.0 && value <= 9_007_199_254_740_992.0 {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and in range")]
             return Ok(value as u64);
         }
         Err(format!("`{text}` is {value}, and a whole number from 0 is wanted"))
     }
+}
+
+/// Adds to why a text has no value where it stands.
+pub(super) fn of(attribute: &str) -> impl Fn(String) -> String {
+    move |why| format!("{why} (its `{attribute}`)")
+}
+
+/// Why a quotient of whole numbers is refused.
+fn cut(text: &str) -> String {
+    format!(
+        "GreatSPN divides without remainder where all is whole, as in `{text}`: write the number that is meant, or the divisor with a point, as `2.0`"
+    )
 }
 
 /// Puts the values that stand beside the file where those of the file stand.
@@ -213,7 +275,7 @@ struct Reader<'c, 'a> {
 
 impl<'a> Reader<'_, 'a> {
     /// The value of all of `text`, and the constants in it if they are asked for.
-    fn whole(mut self, text: &str) -> Result<(f64, Vec<&'a str>), String> {
+    fn whole(mut self, text: &str) -> Result<(Number, Vec<&'a str>), String> {
         let value = self.sum()?;
         if !self.rest.is_empty() {
             return Err(format!("`{text}` goes on with `{}`, which is not understood", self.rest));
@@ -229,57 +291,78 @@ impl<'a> Reader<'_, 'a> {
         found.is_some()
     }
 
-    fn sum(&mut self) -> Result<f64, String> {
-        let mut value = self.product()?;
+    fn sum(&mut self) -> Result<Number, String> {
+        let mut number = self.product()?;
         loop {
-            if self.take('+') {
-                value += self.product()?;
-            } else if self.take('-') {
-                value -= self.product()?;
-            } else {
-                return Ok(value);
+            let add = self.rest.starts_with('+');
+            if !self.take('+') && !self.take('-') {
+                return Ok(number);
             }
+            // There a sign is in front of all that follows up to the next parenthesis.
+            if number.signed && !self.constants.powers {
+                return Err("GreatSPN has a minus in front of a sum before all of it, as in -(2+5) for `-2+5`: \
+                            put what it belongs to into parentheses, as `(-2)+5`"
+                    .to_owned());
+            }
+            let next = self.product()?;
+            number = number.with(next, number.value + if add { next.value } else { -next.value });
         }
     }
 
-    fn product(&mut self) -> Result<f64, String> {
-        let mut value = self.part()?;
+    fn product(&mut self) -> Result<Number, String> {
+        let mut number = self.part()?;
         loop {
             if self.take('*') {
-                value *= self.part()?;
+                let next = self.part()?;
+                number = number.with(next, number.value * next.value);
             } else if self.take('/') {
-                value /= self.part()?;
+                let next = self.part()?;
+                number = number.with(next, number.value / next.value);
             } else {
-                return Ok(value);
+                return Ok(number);
             }
         }
     }
 
-    fn part(&mut self) -> Result<f64, String> {
+    fn part(&mut self) -> Result<Number, String> {
         self.deep += 1;
         if self.deep > DEEP {
             return Err(format!("more than {DEEP} parentheses, signs and powers inside each other"));
         }
-        let value = if self.take('-') { -self.part()? } else { self.power()? };
+        let number = if self.take('-') {
+            let number = self.part()?;
+            Number { value: -number.value, signed: true, ..number }
+        } else {
+            self.power()?
+        };
         self.deep -= 1;
-        Ok(value)
+        Ok(number)
     }
 
     /// Binds tighter than a sign in front of it, and from the right: `-a^b^c` is `-(a^(b^c))`.
-    fn power(&mut self) -> Result<f64, String> {
-        let value = if self.take('(') {
-            let value = self.sum()?;
-            if !self.take(')') {
-                return Err("a `)` is missing".to_owned());
-            }
-            value
-        } else {
-            self.leaf()?
-        };
-        if self.constants.powers && self.take('^') { Ok(value.powf(self.part()?)) } else { Ok(value) }
+    fn power(&mut self) -> Result<Number, String> {
+        let number = if self.rest.starts_with('(') { self.group()? } else { self.leaf()? };
+        if self.constants.powers && self.take('^') {
+            return Ok(Number::of(number.value.powf(self.part()?.value), false));
+        }
+        Ok(number)
     }
 
-    fn leaf(&mut self) -> Result<f64, String> {
+    fn group(&mut self) -> Result<Number, String> {
+        let before = self.rest;
+        self.take('(');
+        let number = self.sum()?;
+        if !self.take(')') {
+            return Err("a `)` is missing".to_owned());
+        }
+        if number.division == Division::Cut && !self.constants.powers {
+            let text = before.get(..before.len() - self.rest.len()).unwrap_or(before);
+            return Err(cut(text.trim_end()));
+        }
+        Ok(Number { signed: false, ..number })
+    }
+
+    fn leaf(&mut self) -> Result<Number, String> {
         let rest = self.rest;
         let first = rest.chars().next().ok_or("a number is missing")?;
         if first.is_ascii_digit() || first == '.' {
@@ -292,7 +375,9 @@ impl<'a> Reader<'_, 'a> {
             let end = rest.find(goes_on).unwrap_or(rest.len());
             let (number, after) = rest.split_at(end);
             self.rest = after.trim_start();
-            return number.parse().map_err(|_| format!("`{number}` is not a number"));
+            let whole = number.bytes().all(|digit| digit.is_ascii_digit());
+            let value = number.parse().map_err(|_| format!("`{number}` is not a number"))?;
+            return Ok(Number::of(value, whole));
         }
         let end = rest.find(|next: char| !(next.is_alphanumeric() || next == '_')).unwrap_or(rest.len());
         let (name, after) = rest.split_at(end);
@@ -302,7 +387,7 @@ impl<'a> Reader<'_, 'a> {
         self.rest = after.trim_start();
         if let Some(names) = &mut self.names {
             names.push(name);
-            return Ok(0.0);
+            return Ok(Number::of(0.0, false));
         }
         self.constants.known.get(name).copied().ok_or_else(|| format!("there is no constant `{name}`"))
     }
@@ -315,7 +400,8 @@ mod tests {
     #[test]
     fn sums_products_and_powers_are_worked_out() {
         let mut constants = Constants { powers: true, ..Constants::default() };
-        assert!(constants.define("N", 3.0) && constants.define("mu_1", 0.25) && !constants.define("N", 3.0));
+        let (three, quarter) = (Number::of(3.0, true), Number::of(0.25, false));
+        assert!(constants.define("N", three) && constants.define("mu_1", quarter) && !constants.define("N", three));
         for (text, wanted) in [
             ("1.5", 1.5),
             (" 1/1000 ", 0.001),
@@ -343,6 +429,49 @@ mod tests {
         assert_eq!(constants.whole("2*N"), Ok(6));
         assert_eq!(constants.whole("18446744073709551615"), Ok(u64::MAX));
         assert!(constants.whole("N/2").is_err() && constants.whole("-1").is_err());
+    }
+
+    /// As the grammar of the GreatSPN editor has it: `(K/2)` is whole, and a minus is in front of all that follows.
+    #[test]
+    fn what_greatspn_works_out_otherwise_is_refused() {
+        let mut constants = Constants::default();
+        let (seven, real) = (Number::of(7.0, true), Number::of(7.0, false));
+        assert!(constants.define("K", seven) && constants.define("r", real));
+        for (text, wanted) in [
+            ("K/2", 3.5),
+            ("(K/2.0)*1.0", 3.5),
+            ("(r/2)", 3.5),
+            ("((K+1)/2)*1.5", 6.0),
+            ("(K/2+r)", 10.5),
+            ("(K*2/2)", 7.0),
+            ("(-2)+5", 3.0),
+            ("2*-3", -6.0),
+            ("1--3", 4.0),
+            ("-(2+5)*3", -21.0),
+            ("1.0 + ( 2*(K) / (1+1) ) ", 8.0),
+        ] {
+            assert_eq!(constants.value(text), Ok(wanted), "{text}");
+        }
+        for (text, named) in [
+            ("(K/2)*1.0", "`(K/2)`"),
+            ("((K/2))", "`(K/2)`"),
+            ("(1+K/2*2)", "`(1+K/2*2)`"),
+            ("2.0*(K/2*4)", "`(K/2*4)`"),
+            ("(1/3)", "divisor with a point, as `2.0`"),
+        ] {
+            let why = constants.value(text);
+            assert!(why.as_ref().is_err_and(|why| why.contains(named)), "{text}: {why:?}");
+        }
+        assert!(constants.whole("K/2*2").is_err_and(|why| why.contains("without remainder")));
+        assert_eq!(constants.whole("(K+1)/2"), Ok(4));
+        for text in ["-2+5", "-K-1", "2*-3+4", "1+-2+3", "(-2*3-1)", "- -1 + r"] {
+            let why = constants.value(text);
+            assert!(why.as_ref().is_err_and(|why| why.contains("as `(-2)+5`")), "{text}: {why:?}");
+        }
+        let powers = Constants { powers: true, ..constants };
+        for (text, wanted) in [("(K/2)*1.0", 3.5), ("-2+5", 3.0), ("2*-3+4", -2.0)] {
+            assert_eq!(powers.value(text), Ok(wanted), "{text}");
+        }
     }
 
     #[test]

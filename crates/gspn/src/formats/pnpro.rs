@@ -5,7 +5,7 @@ use roxmltree::Node;
 use super::document;
 use super::draft::Draft;
 use super::encoding::xml_text;
-use super::expression::{Constants, Definition};
+use super::expression::{Constants, Definition, of};
 use super::xml::{self, escape, holdable, inside, name};
 use super::{Beside, chosen, no_net};
 use crate::net::{Arc, Kind, Net, Phase, Rate, Servers, Transition};
@@ -133,7 +133,7 @@ fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<
             let marking = node.attribute("marking").filter(|marking| !marking.is_empty()).unwrap_or("0");
             plain(called, "marking", marking)?;
             fixed(called, "its `marking`", marking)?;
-            let tokens = constants.whole(marking);
+            let tokens = constants.whole(marking).map_err(of("marking"));
             draft.place(called, called, tokens.map_err(|why| Refusal::invalid(called, why))?)
         }
         "transition" => {
@@ -162,10 +162,13 @@ fn kind(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Kind,
             fixed(called, &format!("its `{key}`"), text)?;
         }
     }
-    let value = |key: &str, usual: &str| constants.value(node.attribute(key).unwrap_or(usual)).map_err(invalid);
+    let value = |key: &str, usual: &str| {
+        constants.value(node.attribute(key).unwrap_or(usual)).map_err(of(key)).map_err(invalid)
+    };
     match sort {
         "IMM" => {
-            let priority = constants.whole(node.attribute("priority").unwrap_or("1")).map_err(invalid)?;
+            let priority = constants.whole(node.attribute("priority").unwrap_or("1"));
+            let priority = priority.map_err(of("priority")).map_err(invalid)?;
             let priority =
                 u32::try_from(priority).map_err(|_| invalid(format!("`priority` is {priority}: too large")))?;
             Ok(Kind::Immediate { weight: value("weight", "1.0")?, priority, by: None })
@@ -183,7 +186,10 @@ fn servers(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Se
     match node.attribute("nservers").unwrap_or("Infinite") {
         "Infinite" | "infinite" | "inf" => Ok(Servers::Infinite),
         "Single" | "single" => Ok(Servers::Finite(1)),
-        text => Ok(Servers::Finite(constants.whole(text).map_err(|why| Refusal::invalid(called, why))?)),
+        text => {
+            let servers = constants.whole(text).map_err(of("nservers"));
+            Ok(Servers::Finite(servers.map_err(|why| Refusal::invalid(called, why))?))
+        }
     }
 }
 
@@ -198,18 +204,21 @@ fn general(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Ki
         // Brackets in it are of other functions, or the first and the last of a sum.
         (!inner.contains(['[', ']'])).then_some(inner)
     };
-    let value = |text: &str| constants.value(text).map_err(|why| Refusal::invalid(called, why));
+    let invalid = |why: String| Refusal::invalid(called, of("delay")(why));
+    let value = |text: &str| constants.value(text).map_err(invalid);
     if let Some(delay) = inner("I") {
         return Ok(Kind::Deterministic { delay: value(delay)? });
     }
     if let Some((rate, stages)) = inner("Erlang").and_then(|inner| inner.split_once(',')) {
-        let stages = constants.whole(stages).map_err(|why| Refusal::invalid(called, why))?;
+        let stages = constants.whole(stages).map_err(invalid)?;
         let stages = u32::try_from(stages).map_err(|_| Refusal::invalid(called, "too many phases"))?;
         return Ok(Kind::Phase(Phase::Erlang { stages, rate: value(rate)? }));
     }
     match constants.value(text) {
         Ok(delay) => Ok(Kind::Deterministic { delay }),
-        Err(_) => Err(unsupported(called, format!("its time `{text}` is not understood"))),
+        // What has brackets is a function, and no number.
+        Err(_) if text.contains('[') => Err(unsupported(called, format!("its time `{text}` is not understood"))),
+        Err(why) => Err(unsupported(called, format!("its time `{text}` is not understood: {why} (its `delay`)"))),
     }
 }
 
@@ -224,14 +233,30 @@ fn arc(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(
     let count = either("mult", "multiplicity").unwrap_or("1");
     plain(from, "mult", count)?;
     fixed(from, &format!("the multiplicity of its arc to `{to}`"), count)?;
-    let count = constants.whole(count);
+    let count = constants.whole(count).map_err(|why| format!("{why} (the multiplicity of its arc to `{to}`)"));
     let count = count.map_err(|why| Refusal::invalid(from, why))?;
     let kind = either("kind", "type").ok_or_else(|| Refusal::invalid(from, "an arc has no `kind`"))?;
     match kind {
-        "INPUT" | "OUTPUT" => draft.arc(from, to, count),
+        "INPUT" | "OUTPUT" => {
+            draft.arc(from, to, count)?;
+            directed(kind, from, to, draft)
+        }
         "INHIBITOR" => draft.inhibitor(from, to, count),
         other => Err(unsupported(from, format!("arcs of kind `{other}` are not understood"))),
     }
+}
+
+/// Refuses an arc that leads the other way than its kind says: one of both is a slip, and nobody knows which.
+fn directed(kind: &str, from: &str, to: &str, draft: &Draft) -> Result<(), Refusal> {
+    let (ends, other) = match (kind, draft.is_place(from)?) {
+        ("INPUT", false) => ("a place to a transition", "OUTPUT"),
+        ("OUTPUT", true) => ("a transition to a place", "INPUT"),
+        _ => return Ok(()),
+    };
+    let why = format!(
+        "its arc to `{to}` is of kind `{kind}`, which leads from {ends}: write `{other}`, or turn `tail` and `head` round"
+    );
+    Err(Refusal::invalid(from, why))
 }
 
 pub(super) fn write(net: &Net) -> Result<String, Refusal> {
@@ -276,7 +301,7 @@ fn identifier(name: &str) -> Result<(), Refusal> {
     if first && name.chars().all(|next| next.is_ascii_alphanumeric() || next == '_') {
         return Ok(());
     }
-    Err(unsupported(name, "PNPRO wants names of letters, digits and `_`, which begin with a letter: rename it"))
+    Err(unsupported(name, "PNPRO wants names of letters, digits and `_`, which begin with a letter or `_`: rename it"))
 }
 
 fn edge(net: &Net, transition: &Transition, arc: Arc, kind: &str) -> String {
@@ -287,6 +312,15 @@ fn edge(net: &Net, transition: &Transition, arc: Arc, kind: &str) -> String {
     format!("      <arc head=\"{}\" kind=\"{kind}\"{mult} tail=\"{}\"/>\n", escape(head), escape(tail))
 }
 
+/// A number as the editor has one: a point stands before an exponent.
+fn real(number: f64) -> String {
+    let text = format!("{number:?}");
+    match text.split_once('e') {
+        Some((digits, exponent)) if !digits.contains('.') => format!("{digits}.0e{exponent}"),
+        _ => text,
+    }
+}
+
 fn timing(transition: &Transition) -> Result<String, Refusal> {
     let no = |why: &str| Err(unsupported(&transition.name, format!("PNPRO has no words for {why}")));
     match &transition.kind {
@@ -295,16 +329,16 @@ fn timing(transition: &Transition) -> Result<String, Refusal> {
                 Servers::Finite(servers) => format!(" nservers=\"{servers}\""),
                 Servers::Infinite => " nservers=\"Infinite\"".to_owned(),
             };
-            Ok(format!("type=\"EXP\" delay=\"{rate:?}\"{servers}"))
+            Ok(format!("type=\"EXP\" delay=\"{}\"{servers}", real(*rate)))
         }
         Kind::Timed { .. } => no("a table of rates by tokens"),
         Kind::Immediate { by: Some(_), .. } => no("a weight that depends on tokens"),
         Kind::Immediate { weight, priority, by: None } => {
-            Ok(format!("type=\"IMM\" weight=\"{weight:?}\" priority=\"{priority}\""))
+            Ok(format!("type=\"IMM\" weight=\"{}\" priority=\"{priority}\"", real(*weight)))
         }
-        Kind::Deterministic { delay } => Ok(format!("type=\"GEN\" delay=\"I[{delay:?}]\" nservers=\"1\"")),
+        Kind::Deterministic { delay } => Ok(format!("type=\"GEN\" delay=\"I[{}]\" nservers=\"1\"", real(*delay))),
         Kind::Phase(Phase::Erlang { stages, rate }) => {
-            Ok(format!("type=\"GEN\" delay=\"Erlang[{rate:?}, {stages}]\" nservers=\"1\""))
+            Ok(format!("type=\"GEN\" delay=\"Erlang[{}, {stages}]\" nservers=\"1\"", real(*rate)))
         }
         Kind::Phase(_) => no("a time of phase type, but for Erlang's"),
     }

@@ -3,6 +3,7 @@
 
 mod drawn;
 mod jani;
+mod projects;
 mod read;
 mod remarks;
 mod round_trips;

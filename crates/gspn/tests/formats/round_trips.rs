@@ -9,8 +9,9 @@ fn arcs(places: usize) -> impl Strategy<Value = Vec<Arc>> {
         .prop_map(|arcs| arcs.into_iter().map(|(place, count)| Arc { place, count }).collect())
 }
 
+/// Some have an exponent where they are written.
 fn positive() -> impl Strategy<Value = f64> {
-    (1_u32..1000).prop_map(|n| f64::from(n) / 64.0)
+    (1_u32..1000, prop::sample::select(vec![1.0, 1.0, 1e-9, 1e18])).prop_map(|(n, scale)| f64::from(n) / 64.0 * scale)
 }
 
 fn servers(any: bool) -> impl Strategy<Value = Servers> {
