@@ -17,6 +17,7 @@ mod pnpro;
 mod remarks;
 mod svg;
 mod tables;
+mod written;
 mod xml;
 
 pub use self::encoding::xml_text;
@@ -38,8 +39,11 @@ pub enum Format {
     Json,
     /// Projects of the `GreatSPN` editor.
     Pnpro,
-    /// PNML as PIPE and Storm write it, with rates; and ISO/IEC 15909-2 place/transition nets, which need rates beside them.
+    /// PNML: read are all its dialects that say rates, and ISO/IEC 15909-2 place/transition nets, which need rates beside them; written is the
+    /// dialect that Storm reads.
     Pnml,
+    /// PNML as PIPE saves it. It is read as [`Format::Pnml`], which is what it looks like.
+    Pipe,
     /// Extended deterministic and stochastic nets of `TimeNET`. Read only.
     Edspn,
     /// For Storm and other checkers. Written only.
@@ -126,10 +130,10 @@ pub fn read_beside(text: &[u8], format: Format, beside: &Beside<'_>) -> Result<D
         // What looks like nothing that is known may have been meant as something else.
         Format::recognized(text)?;
     }
-    if format != Format::Pnml {
+    if !matches!(format, Format::Pnml | Format::Pipe) {
         none_given(beside.rates)?;
     }
-    if let (Format::Json | Format::Pnml, Some((name, _))) = (format, beside.set.first()) {
+    if let (Format::Json | Format::Pnml | Format::Pipe, Some((name, _))) = (format, beside.set.first()) {
         let why = "a value is set for this constant, and nets of this format have no constants";
         return Err(Refusal::invalid(name, why));
     }
@@ -139,7 +143,7 @@ pub fn read_beside(text: &[u8], format: Format, beside: &Beside<'_>) -> Result<D
             chosen("net", &[(document.net.name(), ())], beside.net)?;
             return Ok(document);
         }
-        Format::Pnml => pnml::read(text, beside)?,
+        Format::Pnml | Format::Pipe => pnml::read(text, beside)?,
         Format::Pnpro => pnpro::read(text, beside)?,
         Format::Edspn => {
             let net = edspn::read(text, beside.set)?;
@@ -198,7 +202,8 @@ pub fn write(net: &Net, format: Format) -> Result<String, Refusal> {
     match format {
         Format::Json => Ok(json::write(net)),
         Format::Pnpro => pnpro::write(net),
-        Format::Pnml => pnml::write(net),
+        Format::Pnml => written::storm(net),
+        Format::Pipe => written::pipe(net),
         Format::Jani => jani::write(net),
         Format::Dot => dot::write(net),
         Format::Svg => svg::write(net),

@@ -1,4 +1,4 @@
-//! PNML: the dialect of PIPE and Storm, which says rates, and place/transition nets of ISO/IEC 15909-2, which do not.
+//! PNML as it is read: the dialects of PIPE and Storm, which say rates, and place/transition nets of ISO/IEC 15909-2, which do not.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use super::document;
 use super::draft::Draft;
 use super::encoding::xml_text;
 use super::remarks::{branches, remark};
-use super::xml::{self, escape, holdable, inside, line, name, owner};
+use super::xml::{self, inside, line, name, owner};
 use super::{Beside, chosen, no_net};
 use crate::json::Timing;
-use crate::net::{Arc, Kind, Net, Rate, Servers, Transition};
+use crate::net::{Kind, Net, Rate, Servers};
 use crate::{Class, Refusal};
 
 /// What only says how a node looks.
@@ -385,77 +385,5 @@ fn truth(text: &str, key: &str, owner: &str) -> Result<bool, Refusal> {
         "true" => Ok(true),
         "false" => Ok(false),
         _ => Err(Refusal::invalid(owner, format!("`{key}` is `{text}`: `true` or `false`"))),
-    }
-}
-
-/// Writes the dialect of PIPE and Storm.
-pub(super) fn write(net: &Net) -> Result<String, Refusal> {
-    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<pnml>\n");
-    holdable(net.name())?;
-    out += &format!("  <net id=\"{}\" type=\"P/T net\">\n", escape(net.name()));
-    for place in net.places() {
-        holdable(&place.name)?;
-        out += &format!(
-            "    <place id=\"{}\">\n      <initialMarking><value>Default,{}</value></initialMarking>\n    </place>\n",
-            escape(&place.name),
-            place.tokens
-        );
-    }
-    for transition in net.transitions() {
-        holdable(&transition.name)?;
-        out += &format!(
-            "    <transition id=\"{}\">\n{}    </transition>\n",
-            escape(&transition.name),
-            timing(transition)?
-        );
-    }
-    let mut number = 0;
-    for transition in net.transitions() {
-        for (arcs, inwards, sort) in [
-            (&transition.inputs, true, "normal"),
-            (&transition.outputs, false, "normal"),
-            (&transition.inhibitors, true, "inhibition"),
-        ] {
-            for arc in arcs {
-                out += &edge(net, transition, *arc, inwards, sort, number);
-                number += 1;
-            }
-        }
-    }
-    Ok(out + "  </net>\n</pnml>\n")
-}
-
-fn edge(net: &Net, transition: &Transition, arc: Arc, inwards: bool, sort: &str, number: u32) -> String {
-    let place = net.places().get(arc.place).map_or("", |place| place.name.as_str());
-    let (from, to) = if inwards { (place, transition.name.as_str()) } else { (transition.name.as_str(), place) };
-    format!(
-        "    <arc id=\"arc{number}\" source=\"{}\" target=\"{}\">\n      \
-         <inscription><value>Default,{}</value></inscription>\n      <type value=\"{sort}\"/>\n    </arc>\n",
-        escape(from),
-        escape(to),
-        arc.count
-    )
-}
-
-fn timing(transition: &Transition) -> Result<String, Refusal> {
-    let no =
-        |why: &str| Err(Refusal::new(Class::Unsupported, &transition.name, format!("PNML has no words for {why}")));
-    match &transition.kind {
-        Kind::Timed { rate: Rate::ByTokens { .. }, .. } => no("a rate that depends on tokens"),
-        Kind::Timed { servers: Servers::Finite(servers), .. } if *servers > 1 => {
-            no(&format!("{servers} servers, only for one and for infinitely many"))
-        }
-        Kind::Timed { rate: Rate::Constant(rate), servers } => Ok(format!(
-            "      <rate><value>{rate:?}</value></rate>\n      <timed><value>true</value></timed>\n      \
-             <infiniteServer><value>{}</value></infiniteServer>\n",
-            *servers == Servers::Infinite
-        )),
-        Kind::Immediate { by: Some(_), .. } => no("a weight that depends on tokens"),
-        Kind::Immediate { weight, priority, by: None } => Ok(format!(
-            "      <rate><value>{weight:?}</value></rate>\n      <timed><value>false</value></timed>\n      \
-             <priority><text>{priority}</text></priority>\n"
-        )),
-        Kind::Deterministic { .. } => no("a fixed time"),
-        Kind::Phase(_) => no("a time of phase type"),
     }
 }

@@ -3,6 +3,7 @@
 
 mod drawn;
 mod jani;
+mod pipe;
 mod projects;
 mod read;
 mod remarks;
