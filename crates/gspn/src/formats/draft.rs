@@ -1,6 +1,6 @@
 //! A net while it is read: nodes by the name that arcs call them by.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::net::{self, Arc, Kind, Place, Servers, Tokens, Transition};
 use crate::{Net, Refusal};
@@ -18,6 +18,7 @@ pub(super) struct Draft {
     transitions: Vec<Transition>,
     nodes: HashMap<String, Node>,
     arcs: HashMap<(usize, usize, Sort), usize>,
+    arc_ids: HashSet<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,6 +63,16 @@ impl Draft {
     /// Whether it is one, and no transition.
     pub(super) fn is_place(&self, id: &str) -> Result<bool, Refusal> {
         Ok(matches!(self.find(id)?, Node::Place(_)))
+    }
+
+    /// Refuses an id that another arc has: one of both may be a copy, and arcs that are parallel add up.
+    pub(super) fn arc_id(&mut self, id: Option<&str>) -> Result<(), Refusal> {
+        match id {
+            Some(id) if !self.arc_ids.insert(id.to_owned()) => {
+                Err(Refusal::invalid(id, "two arcs have this id: give each its own, or take one out"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// An arc that takes or puts tokens.

@@ -193,6 +193,7 @@ fn arc(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(
     }
     let (from, to) = (xml::need(node, "fromNode")?, xml::need(node, "toNode")?);
     let called = node.attribute("id").unwrap_or(from);
+    draft.arc_id(node.attribute("id"))?;
     only(node, called, &["fromNode", "toNode"], &["inscription", "handle"])?;
     let inscription = inside(node).find(|child| name(*child) == "inscription").and_then(|it| it.attribute("text"));
     let text = inscription.filter(|text| !text.trim().is_empty()).unwrap_or("1");

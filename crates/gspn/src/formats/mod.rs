@@ -15,8 +15,10 @@ mod layout;
 mod pnml;
 mod pnpro;
 mod remarks;
+mod strays;
 mod svg;
 mod tables;
+mod timing;
 mod written;
 mod xml;
 

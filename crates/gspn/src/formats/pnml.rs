@@ -1,4 +1,5 @@
-//! PNML as it is read: the dialects of PIPE and Storm, which say rates, and place/transition nets of ISO/IEC 15909-2, which do not.
+//! PNML as it is read: the dialects of PIPE and Storm, which say rates, and place/transition nets of ISO/IEC 15909-2, which do not. Left out: what
+//! belongs to nothing (`strays`), what tools say for themselves (`remarks`), and when transitions fire (`timing`).
 
 use std::borrow::Cow;
 
@@ -10,10 +11,12 @@ use super::document;
 use super::draft::Draft;
 use super::encoding::xml_text;
 use super::remarks::{branches, remark};
+use super::strays;
+use super::timing::Said;
 use super::xml::{self, inside, line, name, owner};
 use super::{Beside, chosen, no_net};
 use crate::json::Timing;
-use crate::net::{Kind, Net, Rate, Servers};
+use crate::net::{Kind, Net};
 use crate::{Class, Refusal};
 
 /// What only says how a node looks.
@@ -74,32 +77,18 @@ pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
     gather(net, &mut nodes, 0)?;
     branches(&nodes)?;
     let rates = beside.rates.iter().map(|timing| (timing.name.as_str(), timing)).collect();
-    let lowest = |node: &Node<'_, '_>| {
-        let text = |key| child(*node, key).and_then(value);
-        text("timed").as_deref() == Some("false") && text("priority").is_some_and(|text| text.parse() == Ok(0))
-    };
     let (names, ids) = match names(&nodes) {
         Ok(names) => (names, None),
         Err(why) => (HashMap::new(), Some(why)),
     };
-    let mut reader = Reader {
-        draft: Draft::default(),
-        names,
-        ids,
-        places: HashMap::new(),
-        rates,
-        used: HashSet::new(),
-        lift: u64::from(nodes.iter().any(lowest)),
-    };
-    for wanted in ["place", "transition", "arc"] {
-        for node in nodes.iter().filter(|node| name(**node) == wanted) {
-            match wanted {
-                "place" => reader.place(*node)?,
-                "transition" => reader.transition(*node)?,
-                _ => reader.arc(*node)?,
-            }
-        }
-    }
+    let mut reader =
+        Reader { draft: Draft::default(), names, ids, places: HashMap::new(), rates, used: HashSet::new(), lift: 0 };
+    let of = |wanted: &'static str| nodes.iter().copied().filter(move |node| name(*node) == wanted);
+    of("place").try_for_each(|place| reader.place(place))?;
+    let transitions = of("transition").map(|it| reader.said(it)).collect::<Result<Vec<_>, _>>()?;
+    reader.lift = u64::from(transitions.iter().any(|(called, _, said)| said.lowest() && reader.at_once(called, said)));
+    transitions.into_iter().try_for_each(|(called, id, said)| reader.transition(called, id, &said))?;
+    of("arc").try_for_each(|arc| reader.arc(arc))?;
     if let Some(unused) = reader.rates.keys().find(|rate| !reader.used.contains(**rate)) {
         return Err(Refusal::invalid(unused, "a rate is given for this transition, and there is none that needs it"));
     }
@@ -123,11 +112,19 @@ fn gather<'a, 'i>(around: Node<'a, 'i>, nodes: &mut Vec<Node<'a, 'i>>, depth: u3
     if depth > PAGES {
         return Err(Refusal::invalid("page", format!("pages are nested more than {PAGES} deep")));
     }
+    strays::elements(around)?;
     for node in inside(around) {
         match name(node) {
-            "page" => gather(node, nodes, depth + 1)?,
+            "page" => {
+                strays::text(node)?;
+                gather(node, nodes, depth + 1)?;
+            }
             "place" | "transition" | "arc" => {
                 plain(node)?;
+                strays::elements(node)?;
+                strays::attributes(node)?;
+                strays::text(node)?;
+                strays::bare(node)?;
                 single(node)?;
                 nodes.push(node);
             }
@@ -219,12 +216,12 @@ pub(super) fn value<'a>(node: Node<'a, '_>) -> Option<Cow<'a, str>> {
     values(node).next().map(xml::text)
 }
 
-fn values<'a, 'i>(node: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
+pub(super) fn values<'a, 'i>(node: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
     inside(node).filter(|child| matches!(name(*child), "value" | "text"))
 }
 
 /// A whole number.
-fn count(node: Node<'_, '_>, owner: &str) -> Result<u64, Refusal> {
+pub(super) fn count(node: Node<'_, '_>, owner: &str) -> Result<u64, Refusal> {
     let text = value(node).unwrap_or_default();
     tokens(&text).ok_or_else(|| {
         let why = format!("`{}` is `{text}`, and a whole number from 0 is wanted", name(node));
@@ -287,8 +284,7 @@ impl Reader<'_> {
                     let why = "its capacity is not understood: an inhibitor arc to each transition that fills it says the same";
                     return Err(Refusal::new(Class::Unsupported, &called, why));
                 }
-                // PIPE follows tokens that pass a place that is tagged.
-                "tagged" if value(child).as_deref() != Some("true") => {}
+                "tagged" => untagged(child)?,
                 "name" => {}
                 other if LOOKS.contains(&other) => {}
                 "toolspecific" => remark(child)?,
@@ -299,45 +295,46 @@ impl Reader<'_> {
         self.draft.place(id, &called, tokens)
     }
 
-    fn transition(&mut self, node: Node<'_, '_>) -> Result<(), Refusal> {
+    /// What a transition is called, its id, and what is said of when it fires.
+    fn said<'b>(&self, node: Node<'b, '_>) -> Result<(String, &'b str, Said), Refusal> {
         let id = xml::need(node, "id")?;
         let called = self.called(id).to_owned();
-        let (mut rate, mut timed, mut priority, mut infinite) = (None, None, None, false);
+        let mut said = Said::default();
         for child in inside(node) {
-            let text = value(child).unwrap_or_default();
             match name(child) {
-                "rate" => rate = Some(number(&text, &called)?),
-                "timed" => timed = Some(truth(&text, "timed", &called)?),
-                "infiniteServer" => infinite = truth(&text, "infiniteServer", &called)?,
-                "priority" => priority = Some(count(child, &called)?),
                 // That nobody sees it fire changes nothing.
                 "name" | "silent" => {}
                 other if LOOKS.contains(&other) => {}
                 "toolspecific" => remark(child)?,
+                _ if said.take(child, &value(child).unwrap_or_default(), &called)? => {}
                 other => return Err(unknown(child, other, "of a transition")),
             }
         }
+        Ok((called, id, said))
+    }
+
+    /// Whether a transition fires at once, by the net or by the file of rates; what is wrong with that is said later.
+    fn at_once(&self, called: &str, said: &Said) -> bool {
+        let kind = match self.rates.get(called) {
+            Some(timing) if said.open() => timing.kind(&self.places).map(Some),
+            _ => said.kind(called, 0),
+        };
+        matches!(kind, Ok(Some(Kind::Immediate { .. })))
+    }
+
+    fn transition(&mut self, called: String, id: &str, said: &Said) -> Result<(), Refusal> {
         let beside = self.rates.get(called.as_str()).copied();
-        let kind = match (timed, beside) {
-            (None, Some(timing)) if rate.is_none() => {
+        let kind = match beside {
+            Some(timing) if said.open() => {
                 self.used.insert(timing.name.as_str());
-                timing.kind(&self.places)?
+                let kind = timing.kind(&self.places)?;
+                said.agrees(&kind, &called, self.lift)?;
+                kind
             }
-            (Some(_), Some(_)) | (None, Some(_)) => {
-                return Err(Refusal::invalid(&called, "a rate is given beside the net, which has one for it"));
-            }
-            (None, None) => return Err(Refusal::invalid(&called, self.untimed())),
-            (Some(true), None) => {
-                let rate = rate.ok_or_else(|| Refusal::invalid(&called, "a timed transition needs `rate`"))?;
-                // PIPE writes a priority everywhere and heeds it among immediates only.
-                let servers = if infinite { Servers::Infinite } else { Servers::Finite(1) };
-                Kind::Timed { rate: Rate::Constant(rate), servers }
-            }
-            (Some(false), None) => {
-                let priority = priority.unwrap_or(1).saturating_add(self.lift);
-                let priority = u32::try_from(priority)
-                    .map_err(|_| Refusal::invalid(&called, format!("`priority` is {priority}: too large")))?;
-                Kind::Immediate { weight: rate.unwrap_or(1.0), priority, by: None }
+            Some(_) => return Err(said.twice(&called)),
+            None => {
+                let kind = said.kind(&called, self.lift)?;
+                kind.ok_or_else(|| Refusal::invalid(&called, self.untimed()))?
             }
         };
         self.draft.transition(id, &called, kind)
@@ -346,19 +343,18 @@ impl Reader<'_> {
     fn arc(&mut self, node: Node<'_, '_>) -> Result<(), Refusal> {
         let (from, to) = (xml::need(node, "source")?, xml::need(node, "target")?);
         let owner = node.attribute("id").unwrap_or(from);
-        let (mut multiplicity, mut sort) = (1, Cow::Borrowed("normal"));
-        if child(node, "type").is_some() && child(node, "arctype").is_some() {
-            return Err(Refusal::invalid(owner, "what sort it is of stands twice, as `type` and as `arctype`"));
-        }
+        self.draft.arc_id(node.attribute("id"))?;
+        let sort = sort(node, owner)?;
+        let inhibits = matches!(&*sort, "inhibition" | "inhibitor");
+        let mut multiplicity = 1;
         for child in inside(node) {
             match name(child) {
-                "inscription" if inside(child).next().is_none() && xml::text(child).is_empty() => {}
+                "inscription" if inside(child).all(|inner| name(inner) == "graphics") => {}
+                // An inhibitor arc of PIPE 5 has no number: any token stops.
+                "inscription" if inhibits && value(child).as_deref() == Some("") => {}
                 "inscription" => multiplicity = count(child, owner)?,
-                // ProM and pm4py call it `arctype`.
-                "type" | "arctype" => {
-                    sort = child.attribute("value").map(Cow::Borrowed).or_else(|| value(child)).unwrap_or_default()
-                }
-                "tagged" if value(child).as_deref() != Some("true") => {}
+                "type" | "arctype" => {}
+                "tagged" => untagged(child)?,
                 "arcpath" | "graphics" | "name" => {}
                 "toolspecific" => remark(child)?,
                 other => return Err(unknown(child, other, "of an arc")),
@@ -376,14 +372,25 @@ impl Reader<'_> {
     }
 }
 
-fn number(text: &str, owner: &str) -> Result<f64, Refusal> {
-    text.parse().map_err(|_| Refusal::invalid(owner, format!("`rate` is `{text}`, and a number is wanted")))
+/// What sort of arc it is. ProM and pm4py call it `arctype`.
+fn sort<'a>(node: Node<'a, '_>, owner: &str) -> Result<Cow<'a, str>, Refusal> {
+    let said = match (child(node, "type"), child(node, "arctype")) {
+        (Some(_), Some(_)) => {
+            return Err(Refusal::invalid(owner, "what sort it is of stands twice, as `type` and as `arctype`"));
+        }
+        (one, other) => one.or(other),
+    };
+    Ok(said.map_or(Cow::Borrowed("normal"), |said| {
+        said.attribute("value").map(Cow::Borrowed).or_else(|| value(said)).unwrap_or_default()
+    }))
 }
 
-fn truth(text: &str, key: &str, owner: &str) -> Result<bool, Refusal> {
-    match text {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        _ => Err(Refusal::invalid(owner, format!("`{key}` is `{text}`: `true` or `false`"))),
+/// PIPE follows tokens that pass what is tagged: tokens are all the same here.
+fn untagged(child: Node<'_, '_>) -> Result<(), Refusal> {
+    let said = value(child).unwrap_or_else(|| xml::text(child));
+    if said != "true" {
+        return Ok(());
     }
+    let why = format!("line {}: `tagged` is `true`, and tokens cannot be followed here: write `false`", line(child));
+    Err(Refusal::new(Class::Unsupported, owner(child, "tagged"), why))
 }

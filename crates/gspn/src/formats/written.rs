@@ -185,15 +185,15 @@ impl Dialect for Pipe {
         let sort = if edge.inhibits { "inhibitor" } else { "normal" };
         let count = held(edge.count, if edge.inwards { edge.to } else { edge.from })?;
         let (place, transition) = (self.0.place(edge.place), self.0.transition(edge.transition));
-        let ends = if edge.inwards { [place, transition] } else { [transition, place] };
+        let [start, end] = if edge.inwards { [place, transition] } else { [transition, place] };
         let path = |number: &str, (x, y): (f64, f64)| {
             format!("      <arcpath id=\"{number}\" x=\"{x:.0}\" y=\"{y:.0}\" curvePoint=\"false\"/>\n")
         };
         Ok(format!(
             "      <graphics/>\n      <inscription><value>Default,{count}</value><graphics/></inscription>\n      \
              <tagged><value>false</value></tagged>\n{}{}      <type value=\"{sort}\"/>\n",
-            path("000", ends[0]),
-            path("001", ends[1])
+            path("000", start),
+            path("001", end)
         ))
     }
 }

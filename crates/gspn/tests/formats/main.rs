@@ -1,6 +1,7 @@
 //! Nets of other tools: what is read means what that tool means, what is written is read back as the same net, and what cannot be
 //! said is refused by name.
 
+mod agreement;
 mod drawn;
 mod jani;
 mod pipe;
@@ -8,6 +9,7 @@ mod projects;
 mod read;
 mod remarks;
 mod round_trips;
+mod strays;
 mod whole;
 
 use gspn::formats::{Format, read, write};

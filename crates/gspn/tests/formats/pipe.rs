@@ -88,3 +88,33 @@ fn pnml_is_written_for_storm() {
     }
     assert!(!text.contains("<position") && !text.contains("\"inhibitor\""), "{text}");
 }
+
+/// PIPE 5 has no number for an inhibitor arc, and any arc may have nothing but where its number is drawn.
+#[test]
+fn an_empty_inscription_is_one_where_pipe_has_it_so() {
+    let with = |arc: &str, inscription: &str| {
+        let (good, sort) = match arc {
+            "inhibitor" => ("<inscription><value>Default,2</value></inscription><type value=\"inhibition\"/>", arc),
+            _ => ("<inscription><value>1</value></inscription></arc>", arc),
+        };
+        assert!(PIPE.contains(good), "{good}");
+        let end = if sort == "inhibitor" { "<type value=\"inhibitor\"/>" } else { "</arc>" };
+        foreign(&PIPE.replace(good, &format!("{inscription}{end}")))
+    };
+    let drawn = "<inscription><graphics><offset x=\"10\" y=\"20\"/></graphics></inscription>";
+    let empty = "<inscription><value></value><graphics/></inscription>";
+    for inscription in
+        ["", "<inscription/>", "<inscription> </inscription>", drawn, empty, "<inscription><value/></inscription>"]
+    {
+        let read = with("inhibitor", inscription).unwrap();
+        assert_eq!(read.transitions()[1].inhibitors[0].count, 1, "{inscription}");
+    }
+    for inscription in ["", "<inscription/>", drawn] {
+        assert_eq!(with("normal", inscription), foreign(PIPE), "{inscription}");
+    }
+    for inscription in [empty, "<inscription><structure/></inscription>"] {
+        let refusal = with("normal", inscription).unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Invalid, "P1 to T1"), "{refusal}");
+    }
+    assert!(with("inhibitor", "<inscription><structure/></inscription>").is_err());
+}

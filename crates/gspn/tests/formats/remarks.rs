@@ -67,15 +67,20 @@ fn gateways(operator: &str, transitions: &[(&str, &[&str], &[&str])]) -> String 
     for place in ["in", "other", "left", "right"] {
         text += &format!("<place id=\"{place}\"><initialMarking><text>1</text></initialMarking></place>\n");
     }
+    let mut number = 0;
+    let mut arc = |from: &str, to: &str| {
+        number += 1;
+        format!(r#"<arc id="a{number}" source="{from}" target="{to}"/>"#)
+    };
     for (id, takes, gives) in transitions {
         text += &format!(
             r#"<transition id="{id}"><name><text>decide</text></name><toolspecific tool="WoPeD" version="1.0">{operator}<time>0</time></toolspecific></transition>"#
         );
         for place in *takes {
-            text += &format!(r#"<arc id="a" source="{place}" target="{id}"/>"#);
+            text += &arc(place, id);
         }
         for place in *gives {
-            text += &format!(r#"<arc id="a" source="{id}" target="{place}"/>"#);
+            text += &arc(id, place);
         }
     }
     text + "</net></pnml>"

@@ -1,0 +1,96 @@
+//! What stands in a net of PNML and belongs to nothing that is read: elements and attributes of other namespaces, and text.
+
+use roxmltree::Node;
+
+use super::pnml::values;
+use super::xml::{self, inside, line, name, owner};
+use crate::{Class, Refusal};
+
+/// Attributes of these say nothing of a net: of the language, and of where a schema is.
+const SILENT: [&str; 2] = ["http://www.w3.org/XML/1998/namespace", "http://www.w3.org/2001/XMLSchema-instance"];
+
+/// What has its text in a `value` or a `text`.
+const VALUED: [&str; 9] =
+    ["initialMarking", "capacity", "inscription", "type", "arctype", "rate", "timed", "infiniteServer", "priority"];
+
+/// Refuses elements of another namespace than what they stand in: they only have the names of what is known.
+pub(super) fn elements(around: Node<'_, '_>) -> Result<(), Refusal> {
+    let strange = |child: &Node<'_, '_>| space(*child) != space(around) && name(*child) != "toolspecific";
+    match inside(around).find(strange) {
+        None => Ok(()),
+        Some(child) => {
+            let of = space(child).map_or_else(|| "no namespace".to_owned(), |space| format!("the namespace `{space}`"));
+            let why = format!(
+                "line {}: the element `{}` of {of} is not understood: it has another than `{}` around it",
+                line(child),
+                name(child),
+                name(around)
+            );
+            Err(Refusal::new(Class::Unsupported, owner(child, name(child)), why))
+        }
+    }
+}
+
+/// `xmlns=""` says that there is none.
+fn space<'a>(node: Node<'a, '_>) -> Option<&'a str> {
+    node.tag_name().namespace().filter(|space| !space.is_empty())
+}
+
+/// Refuses attributes of other namespaces.
+pub(super) fn attributes(node: Node<'_, '_>) -> Result<(), Refusal> {
+    for attribute in node.attributes() {
+        if let Some(space) = attribute.namespace().filter(|space| !SILENT.contains(space)) {
+            let (key, text) = (attribute.name(), attribute.value());
+            let why = format!(
+                "line {}: its attribute `{key}` (`{text}`) of the namespace `{space}` is not understood",
+                line(node)
+            );
+            return Err(Refusal::new(Class::Unsupported, owner(node, name(node)), why));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses text between elements.
+pub(super) fn text(around: Node<'_, '_>) -> Result<(), Refusal> {
+    let parts = around.children().filter(|child| child.is_text());
+    for part in parts {
+        let said = part.text().unwrap_or_default().trim();
+        if !said.is_empty() {
+            let why = format!(
+                "line {}: the text `{}` stands in it and belongs to nothing: take it out, or put it into an element",
+                begins(part),
+                said.chars().take(40).collect::<String>()
+            );
+            return Err(Refusal::invalid(owner(around, name(around)), why));
+        }
+    }
+    Ok(())
+}
+
+/// The line of the first letter of a text that is not blank.
+fn begins(part: Node<'_, '_>) -> u32 {
+    let source = part.document().input_text().get(part.range()).unwrap_or_default();
+    let blank = source.len() - source.trim_start().len();
+    part.document().text_pos_at(part.range().start + blank).row
+}
+
+/// Refuses text that stands where a `value` or a `text` has to be around it.
+pub(super) fn bare(around: Node<'_, '_>) -> Result<(), Refusal> {
+    for child in inside(around).filter(|child| VALUED.contains(&name(*child))) {
+        let (said, called) = (xml::text(child), name(child));
+        if !said.is_empty() {
+            let said: String = said.chars().take(40).collect();
+            let why = match values(child).next() {
+                None => format!("write `<{called}><value>{said}</value></{called}>`"),
+                Some(_) => "there is a value, too, so take one of both out".to_owned(),
+            };
+            let why = format!(
+                "line {}: the text `{said}` of its `{called}` has no `value` or `text` around it: {why}",
+                line(child)
+            );
+            return Err(Refusal::invalid(owner(around, name(around)), why));
+        }
+    }
+    Ok(())
+}
