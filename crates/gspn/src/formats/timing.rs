@@ -54,7 +54,7 @@ impl Said {
                 let priority = self.priority.unwrap_or(1).saturating_add(lift);
                 let priority = u32::try_from(priority)
                     .map_err(|_| Refusal::invalid(called, format!("`priority` is {priority}: too large")))?;
-                Ok(Some(Kind::Immediate { weight: rate.unwrap_or(1.0), priority }))
+                Ok(Some(Kind::Immediate { weight: rate.unwrap_or(1.0), priority, by: None }))
             }
         }
     }

@@ -87,3 +87,27 @@ fn jani_of_many_transitions_is_not_deep() {
     let jani: serde_json::Value = serde_json::from_str(&write(&net, Format::Jani).unwrap()).unwrap();
     assert_eq!(jani["automata"][0]["edges"].as_array().unwrap().len(), 2);
 }
+
+/// Two wait in one place, and one in another: each is next with the same probability.
+#[test]
+fn jani_weighs_by_tokens() {
+    let net = net(
+        r#"{"net": {"places": [{"name": "P", "tokens": 2}, {"name": "Q", "tokens": 1}, {"name": "free", "tokens": 1}],
+        "transitions": [
+            {"name": "p", "kind": "immediate", "weight": 3, "weight_by": "P", "in": {"P": 1, "free": 1}},
+            {"name": "q", "kind": "immediate", "weight": 3, "weight_by": "Q", "in": {"Q": 1, "free": 1}}]}}"#,
+    );
+    let jani: serde_json::Value = serde_json::from_str(&write(&net, Format::Jani).unwrap()).unwrap();
+    let ways = jani["automata"][0]["edges"][0]["destinations"].as_array().unwrap();
+    let parts = |p: f64, q: f64| {
+        let marking =
+            |name: &str| [("P", p), ("Q", q), ("free", 1.0)].iter().find(|(known, _)| *known == name).unwrap().1;
+        [0, 1].map(|way: usize| value(&ways[way]["probability"]["exp"], &marking))
+    };
+    assert_eq!(parts(3.0, 1.0), [0.75, 0.25]);
+    assert_eq!(parts(0.0, 2.0), [0.0, 1.0]);
+    for format in [Format::Pnml, Format::Pipe, Format::Pnpro] {
+        let refusal = write(&net, format).unwrap_err();
+        assert!(refusal.name == "p" && refusal.why.contains("a weight that depends on tokens"), "{refusal}");
+    }
+}

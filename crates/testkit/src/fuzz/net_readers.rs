@@ -30,7 +30,7 @@ pub fn net_readers(data: &[u8]) {
             return;
         }
     };
-    for format in [Format::Json, Format::Pnpro, Format::Pnml] {
+    for format in [Format::Json, Format::Pnpro, Format::Pnml, Format::Pipe] {
         returns(&document.net, format);
     }
     for format in [Format::Jani, Format::Dot, Format::Svg] {

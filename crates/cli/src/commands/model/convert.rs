@@ -52,8 +52,10 @@ enum To {
     Json,
     /// A project of the GreatSPN editor.
     Pnpro,
-    /// PNML as PIPE reads it; Storm takes infinitely many servers for one there, and has them all from `pnpro`.
+    /// PNML as Storm reads it, which takes infinitely many servers for one there, and has them all from `pnpro`.
     Pnml,
+    /// PNML as PIPE reads it.
+    Pipe,
     /// For Storm and other checkers.
     Jani,
     /// For Graphviz.
@@ -68,6 +70,7 @@ impl Convert {
             To::Json => Format::Json,
             To::Pnpro => Format::Pnpro,
             To::Pnml => Format::Pnml,
+            To::Pipe => Format::Pipe,
             To::Jani => Format::Jani,
             To::Dot => Format::Dot,
             To::Svg => Format::Svg,
