@@ -8,8 +8,7 @@
 //! busy. It has to be interrupted by the other processor, which in a virtual machine is once more a matter of the host, and where two
 //! processors are threads of one core it slows the other one down.
 
-use std::fs::{File, OpenOptions, read_to_string};
-use std::io::Write;
+use std::fs::File;
 use std::process::{Child, Command, Stdio};
 
 use crate::{Failed, process};
@@ -19,9 +18,6 @@ const MOST: u32 = 2_400;
 
 /// Works as long as the one that has started it is there: one that is killed ends nobody.
 const WHILE_WANTED: &str = "while kill -0 $PPID; do i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; done";
-
-/// The idle state of least latency. It is the same for all processors.
-const FIRST_STATE: &str = "/sys/devices/system/cpu/cpu0/cpuidle/state0";
 
 /// While there is one, the processors do not halt.
 #[derive(Debug)]
@@ -66,13 +62,7 @@ impl Awake {
     /// Asks the kernel to poll, where it can and this program may. That takes no time from anybody, not even from who gives way.
     #[must_use]
     pub fn polling() -> Option<Self> {
-        let told = |what: &str| read_to_string(format!("{FIRST_STATE}/{what}")).unwrap_or_default();
-        if told("name").trim() != "POLL" || told("disable").trim() != "0" {
-            return None;
-        }
-        let mut held = OpenOptions::new().write(true).open("/dev/cpu_dma_latency").ok()?;
-        held.write_all(&0_i32.to_ne_bytes()).ok()?;
-        Some(Self::Polling(held))
+        process::poll().map(Self::Polling)
     }
 }
 
@@ -103,18 +93,6 @@ mod tests {
 
     use super::*;
 
-    /// How often processor 0 has gone to sleep in a way other than looking for work.
-    fn halts() -> Option<u64> {
-        let state = |number: u32| {
-            read_to_string(format!("/sys/devices/system/cpu/cpu0/cpuidle/state{number}/usage"))
-                .ok()?
-                .trim()
-                .parse()
-                .ok()
-        };
-        (1..10).map_while(state).reduce(|sum: u64, usage| sum + usage)
-    }
-
     #[test]
     fn a_processor_that_can_poll_does_not_halt() {
         let awake = Awake::start().unwrap();
@@ -122,8 +100,8 @@ mod tests {
         // Whoever sleeps already does so until the next interrupt.
         let settle = Duration::from_millis(50);
         std::thread::sleep(settle);
-        let before = halts();
+        let before = process::halts();
         std::thread::sleep(settle);
-        assert_eq!(halts(), before);
+        assert_eq!(process::halts(), before);
     }
 }

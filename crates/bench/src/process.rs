@@ -66,6 +66,28 @@ fn taskset(pid: u32, processors: &str) -> io::Result<()> {
     output.status.success().then_some(()).ok_or_else(told)
 }
 
+/// The idle states of the first processor. They are the same for all.
+const IDLE: &str = "/sys/devices/system/cpu/cpu0/cpuidle";
+
+/// Asks the kernel to have processors without work look for some, where it can and this program may; it does as long as the file is open.
+#[must_use]
+pub fn poll() -> Option<fs::File> {
+    let told = |what: &str| fs::read_to_string(format!("{IDLE}/state0/{what}")).unwrap_or_default();
+    if told("name").trim() != "POLL" || told("disable").trim() != "0" {
+        return None;
+    }
+    let mut held = fs::OpenOptions::new().write(true).open("/dev/cpu_dma_latency").ok()?;
+    io::Write::write_all(&mut held, &0_i32.to_ne_bytes()).ok()?;
+    Some(held)
+}
+
+/// How often the first processor has gone to sleep in another way than looking for work.
+#[cfg(test)]
+pub(crate) fn halts() -> Option<u64> {
+    let state = |number: u32| fs::read_to_string(format!("{IDLE}/state{number}/usage")).ok()?.trim().parse().ok();
+    (1..10).map_while(state).reduce(|sum: u64, usage| sum + usage)
+}
+
 /// The machine's memory.
 #[must_use]
 pub fn memory_kilobytes() -> u64 {

@@ -440,10 +440,10 @@ fn wrong_toml_is_refused() {
     let steps = "has exactly one of `do`, `send`, `ref`, `choose`, `par`, `acquire`, `release`";
     check(&t("send = \"send\"", "sent = \"send\""), Class::Missing, 29, &format!("{steps} (is it meant by `sent`?)"));
     check(
-        &t("ref = \"finish\"", "releas3 = \"finish\""),
+        &t("ref = \"finish\"", "released = \"finish\""),
         Class::Missing,
         33,
-        &format!("{steps} (is it meant by `releas3`?)"),
+        &format!("{steps} (is it meant by `released`?)"),
     );
     check(&t("cores = 2", "cores = [[2]]"), Class::Invalid, 7, "this is an array, and a string or a number is wanted");
     check(&t("of = \"producer\"\n", ""), Class::Missing, 20, "`of` is missing");

@@ -41,9 +41,8 @@ impl Passing {
         let mut passing = markings(false);
         if !passing.is_empty() {
             // With clocks the same marking may be both.
-            markings(true).iter().for_each(|stays| {
-                passing.remove(stays);
-            });
+            let stays = markings(true);
+            passing.retain(|marking| !stays.contains(marking));
         }
         Self(passing)
     }
