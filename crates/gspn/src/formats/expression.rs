@@ -38,7 +38,7 @@ impl Definition<'_> {
     }
 }
 
-/// What was divided to get a number. The GreatSPN editor divides whole numbers without remainder where all in a parenthesis, or in a number
+/// What was divided to get a number. The GreatSPN editor drops the remainder of whole numbers where all in a parenthesis, or in a number
 /// that has to be whole, are whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Division {
@@ -185,7 +185,7 @@ pub(super) fn of(attribute: &str) -> impl Fn(String) -> String {
 /// Why a quotient of whole numbers is refused.
 fn cut(text: &str) -> String {
     format!(
-        "GreatSPN divides without remainder where all is whole, as in `{text}`: write the number that is meant, or the divisor with a point, as `2.0`"
+        "GreatSPN drops the remainder where all is whole, as in `{text}`: write the number that is meant, or the divisor with a point, as `2.0`"
     )
 }
 
@@ -462,7 +462,7 @@ mod tests {
             let why = constants.value(text);
             assert!(why.as_ref().is_err_and(|why| why.contains(named)), "{text}: {why:?}");
         }
-        assert!(constants.whole("K/2*2").is_err_and(|why| why.contains("without remainder")));
+        assert!(constants.whole("K/2*2").is_err_and(|why| why.contains("drops the remainder")));
         assert_eq!(constants.whole("(K+1)/2"), Ok(4));
         for text in ["-2+5", "-K-1", "2*-3+4", "1+-2+3", "(-2*3-1)", "- -1 + r"] {
             let why = constants.value(text);

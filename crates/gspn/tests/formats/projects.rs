@@ -35,7 +35,7 @@ fn a_number_of_pnpro_has_a_point_before_its_exponent() {
     assert_eq!(foreign(&text), Ok(net));
 }
 
-/// All in a parenthesis being whole, GreatSPN divides without remainder; and it has a sign in front of all that follows.
+/// All in a parenthesis being whole, GreatSPN drops the remainder; and it has a sign in front of all that follows.
 #[test]
 fn what_greatspn_works_out_otherwise_is_refused_with_what_to_write_instead() {
     let rate = r#"delay="mu*2""#;
