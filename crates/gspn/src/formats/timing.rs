@@ -92,9 +92,10 @@ impl Said {
                     return Ok(());
                 }
                 refused(format!(
-                    "its `infiniteServer` is `{infinite}`, and the file of rates says {}: say `\"servers\": {word}` there, or take \
+                    "its `infiniteServer` is `{infinite}`, and by the file of rates it has {}{}: say `\"servers\": {word}` there, or take \
                      `infiniteServer` out of the net",
-                    many(servers)
+                    many(servers),
+                    if *servers == Servers::Finite(1) { ", as without `servers`" } else { "" }
                 ))
             }
             (Kind::Deterministic { .. } | Kind::Phase(_), Some(true), _) => refused(
@@ -104,8 +105,10 @@ impl Said {
             ),
             (Kind::Immediate { priority, .. }, _, Some(said)) if said.saturating_add(lift) != u64::from(*priority) => {
                 refused(format!(
-                    "its `priority` is `{said}`, and that of the file of rates {priority}: say `\"priority\": {}` there, or take \
+                    "its `priority` is `{said}`{}, and by the file of rates it is {priority}{}: say `\"priority\": {}` there, or take \
                      `priority` out of the net",
+                    if lift > 0 { ", which is one more here, as the priorities of the net begin at 0" } else { "" },
+                    if *priority == 1 { ", as without `priority`" } else { "" },
                     said.saturating_add(lift)
                 ))
             }

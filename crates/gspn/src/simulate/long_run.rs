@@ -78,6 +78,8 @@ struct Runs<'a> {
     count: usize,
     /// Places that had no balance in the latest batches.
     drifts: Vec<Drift>,
+    /// Whether it is known that no two of them can end differently.
+    one: bool,
 }
 
 /// A measure after a look.
@@ -97,9 +99,11 @@ pub(super) fn simulate(
     meter: &mut Meter<'_, '_>,
 ) -> Result<Vec<Result<Estimate, Refusal>>, Refusal> {
     let length = batch(model, watch, seed, meter)?;
-    let mut all = Runs { model, watch, seed, measures, runs: Vec::new(), length, count: FIRST, drifts: Vec::new() };
+    let passing = Passing::of(net);
+    let (drifts, one) = (Vec::new(), passing.one);
+    let mut all = Runs { model, watch, seed, measures, runs: Vec::new(), length, count: FIRST, drifts, one };
     let mut looks: Vec<Look> = Vec::new();
-    let (mut round, mut passing) = (0, None);
+    let (mut round, mut on_the_way) = (0, (0, 0));
     all.add(RUNS)?;
     let run_bytes = 272 * (model.parts.len() + model.initial.len()) + 8 * KEPT * measures.len();
     let most = (meter.bytes() / run_bytes.max(1)).clamp(RUNS, MOST);
@@ -109,21 +113,15 @@ pub(super) fn simulate(
         if done || first {
             looks = (0..measures.len()).map(|measure| all.look(measure, relative)).collect();
             all.drifts = all.drifting(relative);
+            on_the_way = (passing.count(all.runs.iter().map(|run| &run.machine)), all.runs.len());
         }
         let dead = all.dead();
         let hidden = |measure: usize| all.drifts.iter().find(|drift| drift.hides(all.level(measure)));
-        let reached = looks.iter().enumerate().all(|(at, look)| look.estimate.reached && hidden(at).is_none());
-        let ends = !done || reached || (dead && all.runs.len() >= most);
-        // Only runs that would be believed are worth the time.
-        let on_the_way = if ends {
-            passing.get_or_insert_with(|| Passing::of(net)).count(all.runs.iter().map(|run| &run.machine))
-        } else {
-            0
-        };
-        let reached = reached && on_the_way == 0;
+        let reached = on_the_way.0 == 0
+            && looks.iter().enumerate().all(|(at, look)| look.estimate.reached && hidden(at).is_none());
         if !done || reached || (dead && all.runs.len() >= most) {
             let estimate = |(measure, look): (usize, &Look)| match hidden(measure) {
-                _ if on_the_way > 0 && !first => Err(passing::refusal(on_the_way, all.runs.len())),
+                _ if on_the_way.0 > 0 => Err(passing::refusal(on_the_way)),
                 // A start that is not over drifts, too.
                 Some(_) if first && !done => Ok(Estimate { reached: false, ..look.estimate }),
                 Some(drift) => Err(drift.refusal(model)),
@@ -132,7 +130,9 @@ pub(super) fn simulate(
             return Ok(looks.iter().enumerate().map(estimate).collect());
         }
         round += 1;
-        if all.runs.len() < most && (dead || round % 3 != 0 && looks.iter().any(|look| look.mixed)) {
+        // More runs would begin at the start again, where those that there are have not left it yet.
+        let may_add = all.runs.len() < most && on_the_way.0 == 0;
+        if may_add && (dead || round % 3 != 0 && looks.iter().any(|look| look.mixed)) {
             all.add(all.runs.len().min(most - all.runs.len()))?;
         } else {
             all.count = even(all.count + all.count / 2);
@@ -288,7 +288,8 @@ impl Runs<'_> {
         // that has ended elsewhere is told from one that is slow, it is neither: the longer runs are, the more the former differ.
         let slow = alike_inside(&rows) > ALIKE_INSIDE;
         let changes = changes(&rows);
-        let mixed = between > CLEAR * within && !slow || between == 0.0 || changes == Some(0);
+        let differently = between > CLEAR * within && !slow && !self.one;
+        let mixed = differently || between == 0.0 || changes == Some(0);
         let unclear = between > SCATTER * within && !mixed;
         // Without chance every run is the same one, and however many there are, they say no more than one.
         let one = between > 0.0 && between <= SAME_RUN * within;

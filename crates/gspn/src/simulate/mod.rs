@@ -288,7 +288,7 @@ impl Estimates {
         // A level that never changed may be constant, or may change hardly ever.
         if estimate.low == estimate.high && !estimate.reached {
             let why = format!(
-                "it was {} all the time: it may change too rarely to be seen in a simulation; `solve` knows",
+                "it was {} all the time: it may change too rarely to be seen in a simulation; ask `solve`",
                 estimate.mean
             );
             return self.leave(ask, Refusal::new(Class::Unsupported, "", why));

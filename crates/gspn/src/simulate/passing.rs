@@ -15,9 +15,14 @@ const MARKINGS: u64 = 20_000;
 /// Bytes that this takes at most.
 const BYTES: u64 = 64 << 20;
 
-/// The tangible markings that are left for ever; none are known of a net that is too large, or cannot be explored.
+/// What the markings of a net say of its runs; nothing where it is too large, or cannot be explored.
 #[derive(Debug, Default)]
-pub(super) struct Passing(HashSet<Box<[u64]>>);
+pub(super) struct Passing {
+    /// The tangible markings that are left for ever.
+    left: HashSet<Box<[u64]>>,
+    /// Whether all runs end in one closed class, so that they cannot have ended differently.
+    pub(super) one: bool,
+}
 
 impl Passing {
     pub(super) fn of(net: &Net) -> Self {
@@ -44,23 +49,23 @@ impl Passing {
             let stays = markings(true);
             passing.retain(|marking| !stays.contains(marking));
         }
-        Self(passing)
+        Self { left: passing, one: chain::bottoms(space.chain()) == 1 }
     }
 
     /// How many of the runs are in one of them.
     pub(super) fn count<'a>(&self, runs: impl Iterator<Item = &'a Machine<'a>>) -> usize {
-        if self.0.is_empty() {
+        if self.left.is_empty() {
             return 0;
         }
-        runs.filter(|run| self.0.contains(run.marking.as_slice())).count()
+        runs.filter(|run| self.left.contains(run.marking.as_slice())).count()
     }
 }
 
 /// Why there is no long run of so many runs.
-pub(super) fn refusal(passing: usize, of: usize) -> Refusal {
+pub(super) fn refusal((passing, of): (usize, usize)) -> Refusal {
     let why = format!(
         "when the limit of firings or of time was reached, {passing} of {of} runs were in markings that the net leaves for ever: its long \
-         run had not begun; `solve` knows it"
+         run had not begun; allow more, or ask `solve`"
     );
     Refusal::new(Class::TooLarge, "", why)
 }

@@ -61,15 +61,19 @@ fn servers_and_priorities_of_the_net_agree_with_the_file_of_rates() {
         (
             infinite("true"),
             ONE,
-            "`infiniteServer` is `true`, and the file of rates says one server: say `\"servers\": \"inf\"` there",
+            "`infiniteServer` is `true`, and by the file of rates it has one server, as without `servers`: say `\"servers\": \"inf\"` there",
         ),
-        (infinite("true"), TWO, "says 2 servers"),
-        (infinite("false"), TWO, "says 2 servers: say `\"servers\": 1` there"),
-        (infinite("false"), MANY, "is `false`, and the file of rates says infinitely many servers"),
-        (infinite("true"), TABLE, "says one server"),
+        (infinite("true"), TWO, "it has 2 servers"),
+        (infinite("false"), TWO, "it has 2 servers: say `\"servers\": 1` there"),
+        (infinite("false"), MANY, "is `false`, and by the file of rates it has infinitely many servers"),
+        (infinite("true"), TABLE, "it has one server"),
         (infinite("true"), FIXED, "a time that has one server: take `infiniteServer` out of the net"),
-        (priority("3"), AT_ONCE, "`priority` is `3`, and that of the file of rates 1: say `\"priority\": 3` there"),
-        (saved, SECOND, "`priority` is `1`, and that of the file of rates 2"),
+        (
+            priority("3"),
+            AT_ONCE,
+            "`priority` is `3`, and by the file of rates it is 1, as without `priority`: say `\"priority\": 3` there",
+        ),
+        (saved, SECOND, "`priority` is `1`, and by the file of rates it is 2"),
     ] {
         let refusal = with(&said, entry).unwrap_err();
         assert_eq!((refusal.class, refusal.name.as_str()), (Class::Invalid, "t"), "{refusal}");
