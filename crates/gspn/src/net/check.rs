@@ -95,7 +95,7 @@ fn check_kind(transition: &Transition, places: usize) -> Result<(), Refusal> {
             if by.is_some_and(|by| transition.inputs.iter().all(|arc| arc.place != by)) {
                 return Err(Refusal::invalid(
                     name,
-                    "`weight_by` names a place from which no arc leads here: it is an input place",
+                    "`weight_by` names a place from which no arc leads here: name an input place",
                 ));
             }
             if *priority == 0 { Err(Refusal::invalid(name, "`priority` is 0: at least 1")) } else { Ok(()) }
