@@ -36,6 +36,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (r#""weight": 3"#, r#""weight_by": "a""#, "now"),
     (r#""weight": 3"#, r#""weight_by": "c""#, "now"),
     (r#""weight": 3"#, r#""weight_by": 3"#, "now"),
+    (r#""weight": 3"#, r#""weight": 1e300, "weight_by": "b""#, "now"),
     (r#""tokens": 2"#, r#""tokens": -1"#, "a"),
     (r#""tokens": 2"#, r#""tokens": 1e999"#, "a"),
     (r#"{"name": "b"}"#, r#"{"name": "b"}, {"name": "a"}"#, "a"),

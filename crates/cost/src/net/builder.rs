@@ -269,11 +269,11 @@ impl Builder {
         if self.pools.iter().any(Option::is_some) {
             return;
         }
-        for takes in self.takes.values().filter(|takes| takes.len() == 1) {
-            for index in takes {
-                if let Some(Kind::Immediate { by, .. }) = self.transitions.get_mut(*index).map(|it| &mut it.kind) {
-                    *by = None;
-                }
+        for takes in self.takes.values() {
+            if let [only] = takes.as_slice()
+                && let Some(Kind::Immediate { by, .. }) = self.transitions.get_mut(*only).map(|it| &mut it.kind)
+            {
+                *by = None;
             }
         }
     }

@@ -78,17 +78,17 @@ pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) 
     Ok(found)
 }
 
-/// Whether each state is in a closed class.
-pub(crate) fn stays(chain: &Chain) -> Vec<bool> {
+/// Whether each state is in a closed class, and how many of these there are, single states included.
+pub(crate) fn closed(chain: &Chain) -> (Vec<bool>, usize) {
     let components = components::of(chain);
     let bottoms: Vec<bool> = (0..components.len()).map(|component| is_bottom(chain, &components, component)).collect();
-    components.of.iter().map(|component| bottoms[*component as usize]).collect()
+    let count = bottoms.iter().filter(|bottom| **bottom).count();
+    (components.of.iter().map(|component| bottoms[*component as usize]).collect(), count)
 }
 
 /// Closed classes of states, single ones included: what is known of the long run without solving anything.
 pub fn bottoms(chain: &Chain) -> usize {
-    let components = components::of(chain);
-    (0..components.len()).filter(|component| is_bottom(chain, &components, *component)).count()
+    closed(chain).1
 }
 
 /// The same where each state is reached from each.

@@ -5,6 +5,9 @@ use hashbrown::{HashMap, HashSet};
 use super::{Arc, Kind, Net, Phase, Place, Rate, Servers, Transition};
 use crate::Refusal;
 
+/// The largest weight that may be multiplied with tokens: times 2^64 it is still a number.
+const HEAVIEST: f64 = 1e280;
+
 /// How far the probabilities of a hyperexponential time may be from 1 in sum.
 const SUM: f64 = 1e-9;
 /// Arcs up to which each is compared with those before it.
@@ -96,6 +99,12 @@ fn check_kind(transition: &Transition, places: usize) -> Result<(), Refusal> {
                 return Err(Refusal::invalid(
                     name,
                     "`weight_by` names a place from which no arc leads here: name an input place",
+                ));
+            }
+            if by.is_some() && *weight > HEAVIEST {
+                return Err(Refusal::invalid(
+                    name,
+                    format!("`weight` is {weight:e}: with `weight_by` at most {HEAVIEST:e}"),
                 ));
             }
             if *priority == 0 { Err(Refusal::invalid(name, "`priority` is 0: at least 1")) } else { Ok(()) }

@@ -33,7 +33,7 @@ impl Passing {
     }
 
     fn among(space: &Space) -> Self {
-        let stays = chain::stays(space.chain());
+        let (stays, classes) = chain::closed(space.chain());
         let mut tokens = vec![0; space.places()];
         let mut markings = |wanted: bool| {
             let mut markings = HashSet::new();
@@ -49,7 +49,7 @@ impl Passing {
             let stays = markings(true);
             passing.retain(|marking| !stays.contains(marking));
         }
-        Self { left: passing, one: chain::bottoms(space.chain()) == 1 }
+        Self { left: passing, one: classes == 1 }
     }
 
     /// How many of the runs are in one of them.
