@@ -236,7 +236,8 @@ pub(super) fn count(node: Node<'_, '_>, owner: &str) -> Result<u64, Refusal> {
     })
 }
 
-/// PIPE writes `Default,3` for three tokens of its one colour, and `Default,3,Red,0` where there are others: none of them is in the net.
+/// PIPE writes `Default,3` for three tokens of its one colour, and `Default,3,Red,0` or `Red,0` where there are others: none of them is in
+/// the net.
 fn tokens(text: &str) -> Option<u64> {
     if !text.contains(',') {
         return text.parse().ok();
@@ -252,7 +253,7 @@ fn tokens(text: &str) -> Option<u64> {
             _ => {}
         }
     }
-    tokens
+    Some(tokens.unwrap_or(0))
 }
 
 impl Reader<'_> {

@@ -211,7 +211,8 @@ fn notes_are_passed_over_and_colours_are_named() {
     };
     assert_eq!(with("Default,2"), foreign(PIPE));
     assert_eq!(with("red,0, Default,2 ,Blue,0"), foreign(PIPE));
-    for refused in ["Default,2,red,1", "red,2", "red,0", "Default,1,Default,1", "Default,2,red"] {
+    assert_eq!(with("red,0"), with("Default,0"));
+    for refused in ["Default,2,red,1", "red,2", "Default,1,Default,1", "Default,2,red"] {
         let refusal = with(refused).unwrap_err();
         assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, "wait"), "{refusal}");
         assert!(refusal.why.ends_with("coloured tokens"), "{refusal}");
