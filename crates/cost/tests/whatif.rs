@@ -38,6 +38,9 @@ fn calibration(spread: f64) -> Calibration {
             steps.push(step(&format!("{operation} rsa-{bits}"), 32, &micros(time * part), 1e-3));
         }
     }
+    // What nobody can leave out, and what takes no time here.
+    let free = "hash sha-256,hash sha-512,derive p-sha256,encrypt aes-256-cbc,decrypt aes-256-cbc,sign hmac-sha256,verify hmac-sha256,verify ed25519";
+    steps.extend(free.split(',').map(|name| step(name, 32, &[0.0; 3], 0.0)));
     let laws = steps
         .iter()
         .filter_map(|one| fit(&steps.iter().filter(|other| other.name() == one.name()).collect::<Vec<_>>()))
@@ -350,6 +353,27 @@ fn what_does_not_go_together_is_left_out_or_refused() {
     let busy = Grid { modes: vec![Mode::Sign], bits: vec![4_096], lifetimes: vec![1.0], clients: vec![256], ..grid() };
     assert!(refused(busy).why.contains("keeps the server busy"));
     assert_eq!(refused(Grid { clients: vec![1; 1_000], ..grid() }).class, Class::TooLarge);
+}
+
+/// Who connects would pay nothing for it, and longer keys would look like the faster ones.
+#[test]
+fn an_operation_that_nobody_has_measured_is_refused_by_name() {
+    let signed = |bits: u32| Grid { modes: vec![Mode::Sign], bits: vec![2_048, bits], ..grid() };
+    let refused = |calibration: &Calibration, grid: &Grid| {
+        let mut go_on = |_| true;
+        predict(calibration, grid, None, &mut Budget::new(Limits::default(), &mut go_on)).unwrap_err()
+    };
+    let whole = calibration(0.0);
+    let unknown = refused(&whole, &signed(3_000));
+    assert!(unknown.class == Class::NoPrice && unknown.name.ends_with(" rsa-3000"), "{unknown}");
+    assert!(unknown.why.contains("rsa-2048") && unknown.why.contains("rsa-4096"), "{unknown}");
+    for name in ["decrypt rsa-4096", "sign rsa-4096", "hash sha-256", "derive p-sha256"] {
+        let mut part = whole.clone();
+        part.steps.retain(|step| step.name() != name);
+        part.laws.retain(|law| law.name() != name);
+        let fault = refused(&part, &signed(4_096));
+        assert_eq!((fault.class, fault.name.as_str()), (Class::NoPrice, name), "{fault}");
+    }
 }
 
 fn all_tokens() -> Vec<Option<Token>> {

@@ -139,7 +139,7 @@ pub(super) fn work(steps: &mut Steps<'_>, setting: &Setting, protocol: &OpcUa, c
     }
     let [beside, at_client] = renewals(steps, setting, protocol, clients)?;
     let load = 1.0 / (1.0 - beside);
-    let (keys, connect) = steps.cryptography(&protocol.connect(), Party::Server);
+    let (keys, connect) = steps.cryptography(&protocol.connect(), Party::Server)?;
     let connect = connect.with(&steps.messages(&own(protocol.connect()), clients)?);
     let exchanges = steps.exchanges(&own(protocol.connect()), clients)?;
     let variation = server.variation().max(client.variation());
@@ -157,12 +157,12 @@ fn renewals(steps: &mut Steps<'_>, setting: &Setting, protocol: &OpcUa, clients:
     let mut shares = [0.0; 2];
     for (share, (party, end)) in shares.iter_mut().zip([(Party::Server, "server"), (Party::Client, "load generator")]) {
         let mut each = |phases: Vec<Phase>| {
-            let (keys, other) = steps.cryptography(&phases, party);
-            keys.with(&other).seconds()
+            let (keys, other) = steps.cryptography(&phases, party)?;
+            Ok::<_, Fault>(keys.with(&other).seconds())
         };
         let channel =
-            if setting.mode == Mode::None { 0.0 } else { each(protocol.renew()) / (RENEWED * setting.lifetime) };
-        let token = each(own(protocol.refresh())) / (REFRESHED * setting.lifetime);
+            if setting.mode == Mode::None { 0.0 } else { each(protocol.renew())? / (RENEWED * setting.lifetime) };
+        let token = each(own(protocol.refresh()))? / (REFRESHED * setting.lifetime);
         *share = f64::from(clients) * (channel + token);
         if *share >= 1.0 {
             let why = format!("renewing keys and tokens of {clients} clients alone keeps the {end} busy");

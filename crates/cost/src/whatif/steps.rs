@@ -13,6 +13,10 @@ pub const AHEAD: f64 = 1e-6;
 pub const SLOWER: (&str, &str) = ("-slower-client", "-slower-server");
 /// Beyond so many times [`AHEAD`] the other end sleeps for each message, and nothing more is lost.
 const MOST_AHEAD: f64 = 4.0;
+/// What calibrations do not have by this name: it is in their steps of tokens. It costs nothing here.
+const ELSEWHERE: &str = "read token";
+const MISSING: &str =
+    "the calibration does not have this step: `trapkey cost measure` without `--only` measures all that it can";
 
 /// A calibration, and which of its steps were used.
 #[derive(Debug)]
@@ -57,10 +61,7 @@ impl<'a> Steps<'a> {
     }
 
     pub(super) fn need(&mut self, name: &str, bytes: u64) -> Result<Piece, Fault> {
-        self.find(name, bytes, 1.0).ok_or_else(|| {
-            let why = "the calibration does not have this step: `trapkey cost measure` without `--only` measures all";
-            Fault::new(Class::NoPrice, name, why)
-        })
+        self.find(name, bytes, 1.0).ok_or_else(|| Fault::new(Class::NoPrice, name, MISSING))
     }
 
     /// The step as so many clients need it: a single one sleeps until the answer is there, and its server until it asks, which some steps
@@ -172,28 +173,49 @@ impl<'a> Steps<'a> {
     }
 
     /// The cryptography, records and decisions of phases at one end: with private keys, and without.
-    pub(super) fn cryptography(&mut self, phases: &[Phase], by: Party) -> (Demand, Demand) {
+    pub(super) fn cryptography(&mut self, phases: &[Phase], by: Party) -> Result<(Demand, Demand), Fault> {
         let (mut private, mut other) = (Demand::default(), Demand::default());
         for line in lines(phases).into_iter().filter(|line| line.by == by) {
-            if let Some(piece) = self.priced(&line) {
+            if let Some(piece) = self.priced(&line)? {
                 (if line.private { &mut private } else { &mut other }).0.push(piece);
             }
         }
-        (private, other)
+        Ok((private, other))
     }
 
-    /// A step that is no message, if somebody has measured it; the check of rights is a part of a Read.
-    fn priced(&mut self, line: &Line) -> Option<Piece> {
-        if matches!(line.operation.as_str(), "message" | "send message" | "receive message" | "check rights") {
-            return None;
+    /// A step that is no message; the check of rights is a part of a Read. `None` also for what may be left out.
+    fn priced(&mut self, line: &Line) -> Result<Option<Piece>, Fault> {
+        let name = line.operation.as_str();
+        if matches!(name, "message" | "send message" | "receive message" | "check rights") {
+            return Ok(None);
         }
         #[expect(clippy::cast_precision_loss, reason = "times")]
         let times = line.times as f64 * line.probability;
-        let piece = self.find(&line.operation, line.bytes, times);
-        if piece.is_none() && times > 0.0 {
-            self.missing.insert(line.operation.clone());
+        if times <= 0.0 {
+            return Ok(None);
         }
-        piece
+        let piece = self.find(name, line.bytes, times);
+        match piece {
+            None if line.needed && name != ELSEWHERE => Err(self.unpriced(name)),
+            None => {
+                self.missing.insert(name.to_owned());
+                Ok(None)
+            }
+            piece => Ok(piece),
+        }
+    }
+
+    /// Says what is missing, and which of its kind there are.
+    fn unpriced(&self, name: &str) -> Fault {
+        let kind = |name: &str| name.rsplit_once('-').map(|(kind, _)| kind.to_owned());
+        let alike: BTreeSet<String> =
+            self.calibration.steps.iter().map(Step::name).filter(|it| kind(it) == kind(name)).collect();
+        let mut why = String::from(MISSING);
+        if !alike.is_empty() {
+            let alike: Vec<&str> = alike.iter().map(String::as_str).collect();
+            why += &format!("; of its kind it has {}", alike.join(", "));
+        }
+        Fault::new(Class::NoPrice, name, why)
     }
 
     /// What client and server do when a client connects, one exchange of messages after the other: what the client does until it has sent
@@ -216,7 +238,7 @@ impl<'a> Steps<'a> {
                 }
             } else if asks {
                 exchanges.push(Default::default());
-            } else if let (Some(piece), Some(last)) = (self.priced(&line), exchanges.last_mut()) {
+            } else if let (Some(piece), Some(last)) = (self.priced(&line)?, exchanges.last_mut()) {
                 let end = if line.by == Party::Client { &mut last.0 } else { &mut last.1 };
                 end.0.push(piece);
             }

@@ -16,7 +16,7 @@ use super::priced::doubts;
 use super::{Spend, seconds, write};
 use crate::answer::{Answer, table};
 use crate::failure::Failure;
-use crate::files;
+use crate::{files, stop};
 
 /// Settings, and what they are predicted from.
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub(crate) struct WhatIf {
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["none", "sign", "sign-and-encrypt"])]
     mode: Vec<Protection>,
 
-    /// Bits of the RSA keys, 2048 to 4096
+    /// Bits of the RSA keys, as the calibration has them: `measure` has 2048, 3072 and 4096
     #[arg(long, value_delimiter = ',', value_name = "BITS", default_values = ["2048", "4096"])]
     key: Vec<u32>,
 
@@ -119,6 +119,10 @@ pub(crate) fn serve(args: &Serve) -> Result<Answer, Failure> {
 pub(crate) fn run(args: &WhatIf) -> Result<Answer, Failure> {
     if args.run_time > 60.0 {
         return Err(Failure::bad_input("`--run-time`: a minute at most"));
+    }
+    files::apart(&[("--out", args.out.as_ref())], args.calibration.as_deref())?;
+    if args.verify || args.calibration.is_none() {
+        stop::clears()?;
     }
     let calibration = args.calibration()?;
     let foreign = calibration.compare(&machine(), &versions());
