@@ -67,6 +67,17 @@ pub fn remove_all(folder: &Path, begin: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// Removes a folder with all that is in it; one that is not there is gone already.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn remove_folder(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Makes a folder and those above it, where they are not there.
 ///
 /// # Errors

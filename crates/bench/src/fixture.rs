@@ -14,6 +14,7 @@ use token::{Algorithm, Claims, RightsClaim, SealedToken, Signer, VerifyingKey};
 use ua_proto::crypto::PrivateKey;
 use ua_proto::pki::{Certificate, OwnIdentity, SharedTrust, TrustList};
 
+use crate::scratch::Scratch;
 use crate::{Failed, files};
 
 /// The server's ApplicationUri and the `aud` of its tokens.
@@ -54,7 +55,7 @@ pub fn scopes() -> ScopeMap {
 /// The folder.
 #[derive(Debug)]
 pub struct Fixture {
-    folder: tempfile::TempDir,
+    folder: Scratch,
 }
 
 impl Fixture {
@@ -71,7 +72,7 @@ impl Fixture {
     /// # Errors
     /// As [`Fixture::make`]; 2048, 3072 and 4096 bits can be made.
     pub fn of(bits: u16) -> Result<Self, Failed> {
-        let fixture = Self { folder: tempfile::tempdir()? };
+        let fixture = Self { folder: Scratch::new()? };
         let names = [
             ("server", SERVER_URI),
             // Stands in front of the server under the name of the server.

@@ -16,6 +16,7 @@ pub mod process;
 pub mod random;
 pub mod real;
 pub mod record;
+pub mod scratch;
 pub mod serve;
 pub mod statistics;
 pub mod steps;

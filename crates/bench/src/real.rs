@@ -14,6 +14,7 @@ use ua_proto::pki::TrustSettings;
 
 use crate::load::{Security, Way};
 use crate::measures::bytes::browse_everything;
+use crate::scratch::Scratch;
 use crate::subject::Subject;
 use crate::{Failed, files, journal};
 
@@ -47,7 +48,7 @@ rights = ["browse", "read"]
 /// The plant of the example, with certificates for everybody in it.
 #[derive(Debug)]
 pub struct Real {
-    folder: tempfile::TempDir,
+    folder: Scratch,
     program: PathBuf,
 }
 
@@ -68,7 +69,7 @@ impl Real {
         }
         let target =
             std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| journal::workspace().join("target"), PathBuf::from);
-        let real = Self { folder: tempfile::tempdir()?, program: target.join("release/trapkey") };
+        let real = Self { folder: Scratch::new()?, program: target.join("release/trapkey") };
         for name in ["plant.toml", "policies.cedar", "workflow.toml"] {
             files::copy(&journal::workspace().join("examples/batch-plant").join(name), &real.folder.path().join(name))?;
         }

@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use super::database::USER;
 use crate::Failed;
 use crate::clock::Stopwatch;
+use crate::scratch::Scratch;
 
 /// Seconds in which it must be there.
 const PATIENCE: f64 = 30.0;
@@ -20,7 +21,7 @@ const PATIENCE: f64 = 30.0;
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    folder: tempfile::TempDir,
+    folder: Scratch,
 }
 
 /// Where its programs are: the newest under `/usr/lib/postgresql`, or what `pg_config` says.
@@ -52,7 +53,7 @@ impl Server {
     /// # Errors
     /// It does not start, or there is nobody without rights to start it as.
     pub fn start(programs: &Path, medium: &Path, processor: usize) -> Result<Self, Failed> {
-        let folder = tempfile::Builder::new().prefix("gd-postgres").tempdir_in(medium)?;
+        let folder = Scratch::below(medium)?;
         let user = if geteuid().is_root() { Some(unprivileged()?) } else { None };
         if let Some((user, group)) = user {
             std::os::unix::fs::chown(folder.path(), Some(user), Some(group))?;

@@ -15,6 +15,7 @@ use super::{Kind, Scenario, accounts, crypt, postgres, store};
 use crate::awake::Awake;
 use crate::clock::Stopwatch;
 use crate::random::Random;
+use crate::scratch::Scratch;
 use crate::{Failed, files, process};
 
 /// What is done.
@@ -140,7 +141,7 @@ pub fn measure(launch: &Launch, plan: &Plan, folder: &Path, say: &mut dyn FnMut(
             series.unmeasured.push("every row: this program may use only one processor, the scenario has two".into())
         }
         Some(processors) => {
-            let scratch = tempfile::Builder::new().prefix("gd").tempdir_in(&plan.medium)?;
+            let scratch = Scratch::below(&plan.medium)?;
             let server = server(plan, processors.1, &mut series.unmeasured);
             let mut place = Place { launch, plan, processors, keys: scratch.path().to_owned(), databases: Vec::new() };
             if plan.databases.contains(&Kind::Sqlite) {

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::cost::{Spend, write};
 use crate::answer::Answer;
 use crate::failure::Failure;
+use crate::{files, stop};
 
 /// The papers.
 #[derive(Debug, Subcommand)]
@@ -78,11 +79,8 @@ pub(crate) struct P4 {
 }
 
 pub(crate) fn run(command: Command) -> Result<Answer, Failure> {
-    if let Command::P4(P4 { svg: Some(svg), html: Some(html), .. }) = &command
-        && svg == html
-    {
-        let message = format!("`{}`: the picture and the page cannot go to one file", svg.display());
-        return Err(Failure::bad_input(message));
+    if let Command::P4(P4 { svg, html, .. }) = &command {
+        files::apart(&[("--svg", svg.as_ref()), ("--html", html.as_ref())], None)?;
     }
     let args = match command {
         Command::P4(args) if args.measure => return measure(&args),
@@ -111,6 +109,7 @@ fn measure(args: &P4) -> Result<Answer, Failure> {
     if !(0.0..=1.0).contains(&args.reuse) {
         return Err(Failure::bad_input(format!("`--reuse {}`: 0 to 1", args.reuse)));
     }
+    stop::clears()?;
     let broken = |error: &dyn std::fmt::Display| Failure::unavailable(format!("it cannot be measured: {error}"));
     let program = std::env::current_exe().map_err(|error| broken(&error))?;
     let launch = Launch::new(program, &["reproduce", "part"]);

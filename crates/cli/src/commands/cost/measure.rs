@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{seconds, write};
 use crate::answer::{Answer, table};
 use crate::failure::Failure;
-use crate::files;
+use crate::{files, stop};
 
 /// Where the calibration goes.
 #[derive(Debug, Args)]
@@ -46,6 +46,7 @@ pub(crate) fn run(args: &Measure) -> Result<Answer, Failure> {
     if let Some(path) = &args.out {
         files::exportable(path)?;
     }
+    stop::clears()?;
     let mut shown = None;
     let mut progress = |told: Told<'_>| {
         // One line for each twentieth of the way.
