@@ -3,8 +3,8 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::str::Utf8Error;
 use std::sync::Arc;
 
@@ -135,7 +135,7 @@ fn put(path: &Path, new: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> 
 
 /// Refuses what [`export`] cannot write, before long work whose result it is.
 pub(crate) fn exportable(path: &Path) -> Result<(), Failure> {
-    let there = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let there = meant(path);
     let tried = match fs::metadata(&there) {
         Ok(known) if known.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         Ok(known) if !known.is_file() => Ok(()),
@@ -155,27 +155,72 @@ fn beside(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// The file that a name means: where a link leads, also if nothing is there yet.
+fn meant(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| match fs::read_link(path) {
+        Ok(to) => beside(path).join(to),
+        Err(_) => path.to_owned(),
+    })
+}
+
 /// Writes an export, whole or not at all: it is made beside the file and then moved there, so whoever reads it has all of one of them,
-/// and what is killed on the way leaves what was there. A link stays one; what is no file, such as a pipe, is written to as it is.
-pub(crate) fn export(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let there = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+/// and what is killed on the way leaves what was there. A link stays one; what is no file, such as a pipe, is written to as it is. Who may
+/// read a new file says the umask.
+pub(crate) fn export(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let there = meant(path);
     let known = fs::metadata(&there).ok();
     if known.as_ref().is_some_and(|known| !known.is_file()) {
-        return overwrite(path)?.write_all(bytes).map_err(|error| unwritable(path, &error));
+        let mut file = io::BufWriter::new(overwrite(path)?);
+        return write(&mut file).and_then(|()| file.flush()).map_err(|error| unwritable(path, &error));
     }
-    let folder = beside(&there);
-    let write = || -> io::Result<()> {
-        let mut new = tempfile::Builder::new().prefix(".trapkey-").suffix(".new").tempfile_in(folder)?;
+    let done = || -> io::Result<()> {
+        fs::metadata(beside(&there))?;
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".trapkey-").suffix(".new").permissions(fs::Permissions::from_mode(0o666));
+        let new = builder.tempfile_in(beside(&there))?;
         // By its file: an error by its name would name what nobody knows.
-        new.as_file_mut().write_all(bytes)?;
+        let mut file = io::BufWriter::new(new.as_file());
+        write(&mut file)?;
+        file.flush()?;
+        drop(file);
         if let Some(known) = known {
             new.as_file().set_permissions(known.permissions())?;
         }
         new.as_file().sync_all()?;
-        new.persist(&there)?;
+        new.persist(&there).map_err(|error| error.error)?;
         Ok(())
     };
-    write().map_err(|error| unwritable(path, &error))
+    done().map_err(|error| unwritable(path, &error))
+}
+
+/// Refuses to write what is asked for by options into a file that is read in the same call, or two of it into one file.
+pub(crate) fn apart<'a>(
+    written: &[(&str, Option<&'a PathBuf>)],
+    read: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), Failure> {
+    // A device takes what comes, and `-` is no file.
+    let file = |path: &Path| {
+        let there = meant(path);
+        let there = fs::canonicalize(beside(&there)).map(|folder| folder.join(there.file_name().unwrap_or_default()));
+        there.ok().filter(|there| fs::metadata(there).is_ok_and(|it| it.is_file()) || !exists(there))
+    };
+    let mut taken: Vec<(PathBuf, Option<&str>)> =
+        read.into_iter().filter_map(|path| Some((file(path)?, None))).collect();
+    for (option, path) in written {
+        let Some((path, there)) = path.and_then(|path| Some((path.display(), file(path)?))) else { continue };
+        match taken.iter().find(|(other, _)| *other == there) {
+            Some((_, None)) => {
+                let message = format!("`{option} {path}` would replace a file that is read here");
+                return Err(Failure::bad_input(message).help("name another file"));
+            }
+            Some((_, Some(other))) => {
+                let message = format!("`{other}` and `{option}` are both `{path}`: give each a file");
+                return Err(Failure::bad_input(message));
+            }
+            None => taken.push((there, Some(option))),
+        }
+    }
+    Ok(())
 }
 
 /// Puts new content in the place of a file, whole, and does not wait for the disk: for what is soon written again.
@@ -206,12 +251,11 @@ pub(crate) fn overwrite(path: &Path) -> Result<fs::File, Failure> {
 
 /// Permission bits.
 pub(crate) fn mode(path: &Path) -> io::Result<u32> {
-    use std::os::unix::fs::PermissionsExt;
     Ok(fs::metadata(path)?.permissions().mode() & 0o777)
 }
 
 /// The folders in a folder, sorted.
-pub(crate) fn folders(path: &Path) -> Result<Vec<std::path::PathBuf>, Failure> {
+pub(crate) fn folders(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let read = || -> io::Result<Vec<std::path::PathBuf>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(path)? {

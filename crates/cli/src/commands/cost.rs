@@ -220,6 +220,12 @@ fn woven(args: &Weave) -> Result<Answer, Failure> {
 }
 
 impl Source {
+    /// What is read.
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        let prices = self.prices.iter().map(|given| Path::new(priced::parts(given).1));
+        std::iter::once(self.model.as_path()).chain(prices)
+    }
+
     /// A model in which nothing is secured in two ways at once.
     fn read(&self) -> Result<Model, Failure> {
         let model = self.whole()?;
@@ -339,7 +345,7 @@ fn busy(nodes: &[Busy]) -> String {
 
 /// Writes a picture or table to a file, whole; replaces one that is there.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    files::export(path, text.as_bytes())
+    files::export(path, |file| file.write_all(text.as_bytes()))
 }
 
 /// Three digits that count, and the unit.

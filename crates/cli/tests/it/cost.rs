@@ -46,6 +46,73 @@ fn json_of(said: &str) -> Value {
     serde_json::from_str(json).unwrap()
 }
 
+/// A slip of the tab key would cost the model, or what an hour of watching has learned.
+#[test]
+fn nothing_that_is_read_is_replaced_and_two_results_need_two_files() {
+    let scene = Scene::empty();
+    scene.write("model.toml", MODEL);
+    scene.write("queue.json", r#"{"net": {"places": [{"name": "p"}], "transitions": []}}"#);
+    calibration(&scene, &[("sign rsa-2048", 9.0)]);
+    std::os::unix::fs::symlink("model.toml", scene.path("link.csv")).unwrap();
+    for (args, wanted) in [
+        (&["cost", "choose", "model.toml", "--csv", "./model.toml"][..], "`--csv ./model.toml` would replace a file"),
+        (&["cost", "choose", "model.toml", "--csv", "link.csv"], "would replace a file that is read here"),
+        (
+            &["cost", "choose", "model.toml", "--prices", "pc=here.json", "--svg", "here.json"],
+            "`--svg here.json` would",
+        ),
+        (&["cost", "choose", "model.toml", "--csv", "a", "--svg", "./a"], "`--csv` and `--svg` are both `./a`"),
+        (&["cost", "what-if", "--calibration", "here.json", "--out", "here.json"], "`--out here.json` would replace"),
+        (&["model", "solve", "queue.json", "--states", "queue.json"], "`--states queue.json` would replace"),
+        (&["model", "convert", "queue.json", "--to", "pnml", "--out", "queue.json"], "name another file"),
+        (&["model", "draw", "queue.json", "--ask", "model.toml", "--out", "model.toml"], "would replace a file"),
+        (&["reproduce", "p4", "--svg", "a", "--html", "a"], "`--svg` and `--html` are both `a`: give each a file"),
+    ] {
+        let (model, calibration) = (scene.read("model.toml"), scene.read("here.json"));
+        let said = scene.run(args);
+        assert!(said.starts_with("exit 2") && said.contains(wanted), "{args:?}: {said}");
+        assert!(model == scene.read("model.toml") && calibration == scene.read("here.json"), "{args:?}");
+        assert!(!scene.path("a").exists(), "{args:?}");
+    }
+    // What was learned stays where nobody answers.
+    let learned = scene.read("here.json");
+    let said = scene.run(&["cost", "watch", "http://127.0.0.1:1", "--for", "200ms", "--out", "here.json"]);
+    assert!(said.starts_with("exit 3") && learned == scene.read("here.json"), "{said}");
+    // A link to nothing yet is followed, and a new file is as readable as others that the user makes.
+    std::os::unix::fs::symlink("target.svg", scene.path("new.svg")).unwrap();
+    assert!(scene.run(&["model", "draw", "queue.json", "--out", "new.svg"]).starts_with("exit 0"));
+    assert!(scene.path("new.svg").is_symlink() && scene.read("target.svg").starts_with("<svg"));
+    scene.write("usual", "");
+    let mode = |name: &str| std::fs::metadata(scene.path(name)).unwrap().permissions();
+    assert_eq!(mode("target.svg"), mode("usual"));
+}
+
+/// Keys of measurements are nobody else's, and go with them however they end.
+#[test]
+fn a_measurement_that_is_stopped_leaves_no_keys_behind() {
+    let scene = Scene::empty();
+    std::fs::create_dir(scene.path("scratch")).unwrap();
+    let left = || std::fs::read_dir(scene.path("scratch")).unwrap().map(|it| it.unwrap().path()).collect::<Vec<_>>();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_trapkey"))
+        .args(["cost", "measure", "--quick"])
+        .current_dir(scene.folder.path())
+        .env("TMPDIR", scene.path("scratch"))
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The first line says that a step is measured: its keys are there.
+    let mut first = String::new();
+    let mut told = std::io::BufReader::new(child.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut told, &mut first).unwrap();
+    assert!(first.contains("  0 %"), "{first}");
+    let there = left();
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&there[0]).unwrap().permissions());
+    assert_eq!((there.len(), mode & 0o777), (1, 0o700), "{there:?}");
+    assert!(std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert_eq!(left(), [] as [std::path::PathBuf; 0]);
+}
+
 /// What takes minutes is refused before, not after, where its result has no place.
 #[test]
 fn what_cannot_be_written_is_not_measured() {
@@ -390,8 +457,8 @@ fn steps_are_measured_in_processes_of_the_program_and_a_calibration_is_written()
 #[test]
 fn settings_are_predicted_from_a_calibration_and_held_against_runs() {
     let scene = Scene::empty();
-    let measured =
-        scene.run(&["cost", "measure", "--quick", "--only", "read", "--only", "exchange", "--out", "here.json"]);
+    let only = ["--only", "read", "--only", "exchange", "--only", "append audit/"];
+    let measured = scene.run(&[&["cost", "measure", "--quick", "--out", "here.json"], &only[..]].concat());
     assert!(measured.starts_with("exit 0"), "{measured}");
     let from = ["cost", "what-if", "--calibration", "here.json", "--mode", "none"];
     let run =
@@ -440,7 +507,11 @@ fn settings_are_predicted_from_a_calibration_and_held_against_runs() {
 #[test]
 fn keys_and_tokens_that_live_briefly_are_renewed_in_runs() {
     let scene = Scene::empty();
-    let steps = ["read", "exchange", "seal", "open", "sign rsa-2048", "decrypt rsa-2048"];
+    let steps = ["read", "exchange", "seal basic", "open basic", "append audit", "derive p-sha256", "hash sha-"];
+    let keys = ["sign", "verify", "encrypt", "decrypt"].map(|operation| format!("{operation} rsa-2048"));
+    let others =
+        ["sign hmac-sha256", "verify hmac-sha256", "encrypt aes-256-cbc", "decrypt aes-256-cbc", "verify ed25519"];
+    let steps: Vec<&str> = steps.into_iter().chain(others).chain(keys.iter().map(String::as_str)).collect();
     let only: Vec<&str> = steps.iter().flat_map(|step| ["--only", step]).collect();
     let measured = scene.run(&[&["cost", "measure", "--quick", "--out", "here.json"], &only[..]].concat());
     assert!(measured.starts_with("exit 0"), "{measured}");

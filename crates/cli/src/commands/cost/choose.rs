@@ -118,6 +118,7 @@ enum Modes {
 }
 
 pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
+    files::apart(&[("--csv", args.csv.as_ref()), ("--svg", args.svg.as_ref())], args.source.files())?;
     for path in args.csv.iter().chain(&args.svg) {
         files::exportable(path)?;
     }

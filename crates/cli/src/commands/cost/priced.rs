@@ -22,13 +22,10 @@ pub(super) enum Prices {
 impl Prices {
     /// `FILE`, or `PLATFORM=FILE.json`.
     pub(super) fn read(given: &str) -> Result<Self, Failure> {
-        if Path::new(given).extension().is_none_or(|end| end != "json") {
-            return Ok(Self::List(files::text(Path::new(given))?));
+        let (platform, file) = parts(given);
+        if !measured(given) {
+            return Ok(Self::List(files::text(Path::new(file))?));
         }
-        let (platform, file) = match given.split_once('=') {
-            Some((platform, file)) if !platform.is_empty() && !platform.contains('/') => (Some(platform), file),
-            _ => (None, given),
-        };
         let text = files::text(Path::new(file))?;
         let calibration = Calibration::read(&text)
             .map_err(|fault| Failure::bad_input(format!("`{file}`: {}: {fault}", fault.class.word())))?;
@@ -67,6 +64,7 @@ impl Prices {
         let before = prices.len();
         let added = measured.len();
         let replaced = measured.keys().filter(|name| prices.contains_key(*name)).count();
+        let stay: Vec<String> = prices.keys().filter(|name| !measured.contains_key(*name)).cloned().collect();
         // A single timing says nothing of its error, and two say little.
         let sure = |error: f64| if error.is_finite() { error.min(1.0) } else { 1.0 };
         for (name, known) in measured {
@@ -80,13 +78,32 @@ impl Prices {
         warnings.for_each(|warning| eprintln!("warning: `{file}`: {warning}"));
         let told = match before {
             0 => format!("{added} of them, the model has none"),
-            _ => format!("{replaced} of {before} that the model has are replaced"),
+            _ if stay.is_empty() => format!("{replaced} of {before} that the model has are replaced"),
+            _ => format!(
+                "{replaced} of {before} that the model has are replaced; it was not measured, and stays as it is in the model: {}",
+                stay.join(", ")
+            ),
         };
         eprintln!(
             "note: prices of `{platform}` as measured on {} ({}): {told}",
             calibration.machine.cpu, calibration.taken
         );
         Ok(())
+    }
+}
+
+/// Whether it is a calibration.
+fn measured(given: &str) -> bool {
+    Path::new(given).extension().is_some_and(|end| end == "json")
+}
+
+/// The platform, if one is said, and the file.
+pub(super) fn parts(given: &str) -> (Option<&str>, &str) {
+    match given.split_once('=') {
+        Some((platform, file)) if measured(given) && !platform.is_empty() && !platform.contains('/') => {
+            (Some(platform), file)
+        }
+        _ => (None, given),
     }
 }
 

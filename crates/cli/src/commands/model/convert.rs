@@ -10,6 +10,7 @@ use super::refused;
 use super::source::Source;
 use crate::answer::Answer;
 use crate::failure::Failure;
+use crate::files;
 
 /// A net, and the format that it is wanted in.
 #[derive(Debug, Args)]
@@ -86,12 +87,13 @@ impl Draw {
 }
 
 fn written(source: &Source, format: Format, out: Option<&PathBuf>) -> Result<Answer, Failure> {
+    files::apart(&[("--out", out)], source.files())?;
     let text = match source.read()?.and_then(|document| formats::write(&document.net, format)) {
         Ok(text) => text,
         Err(refusal) => return Ok(refused(&refusal)),
     };
     let Some(path) = out else { return Ok(Answer::ok(text.clone(), json!({"text": text}))) };
-    super::export(path, |file| std::io::Write::write_all(file, text.as_bytes()))?;
+    files::export(path, |file| file.write_all(text.as_bytes()))?;
     let path = path.display().to_string();
     Ok(Answer::ok(format!("wrote {path}\n"), json!({"written": path})))
 }

@@ -8,8 +8,7 @@ mod solve;
 mod source;
 mod structure;
 
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::Write as _;
 
 use clap::Subcommand;
 use gspn::{Progress, Refusal};
@@ -17,7 +16,6 @@ use serde_json::json;
 
 use crate::answer::Answer;
 use crate::failure::Failure;
-use crate::files;
 
 /// Work that lasts longer says how far it has come, this often.
 const SAY: f64 = 1.0;
@@ -118,11 +116,4 @@ fn refused(refusal: &Refusal) -> Answer {
 /// Why a question has no answer, beside those that have one.
 fn open(refusal: &Refusal) -> String {
     format!("{}: {}", refusal.class.word(), refusal.why)
-}
-
-/// Writes a file.
-fn export(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Failure> {
-    let mut file = BufWriter::new(files::overwrite(path)?);
-    let done = write(&mut file).and_then(|()| file.flush());
-    done.map_err(|error| Failure::unavailable(format!("cannot write `{}`", path.display())).because_of(Some(&error)))
 }

@@ -10,9 +10,10 @@ use gspn::{Budget, Limits, Net, Refusal, explore, formats};
 use serde_json::json;
 
 use super::source::{Source, usual};
-use super::{export, limit, progress, refused, structure};
+use super::{limit, progress, refused, structure};
 use crate::answer::{Answer, table};
 use crate::failure::Failure;
+use crate::files;
 
 /// What a solution may cost.
 #[derive(Debug, Args)]
@@ -147,14 +148,8 @@ fn timed(ask: Ask, times: &[f64]) -> Vec<Ask> {
 
 impl Solve {
     pub(super) fn answer(&self) -> Result<Answer, Failure> {
-        if let (Some(states), Some(generator)) = (&self.states, &self.generator)
-            && states == generator
-        {
-            let both = states.display();
-            return Err(Failure::bad_input(format!(
-                "`--states` and `--generator` are both `{both}`: give each a file"
-            )));
-        }
+        let written = [("--states", self.states.as_ref()), ("--generator", self.generator.as_ref())];
+        files::apart(&written, self.source.files())?;
         let read = self.source.read()?;
         if let (Ok(document), true) = (&read, self.states.is_some() || self.generator.is_some()) {
             let mut go_on = progress(self.cost.time)?;
@@ -166,10 +161,10 @@ impl Solve {
                 Err(refusal) => return Ok(refused(&refusal)),
             };
             if let Some(path) = &self.states {
-                export(path, |file| formats::states(&document.net, &space, file))?;
+                files::export(path, |file| formats::states(&document.net, &space, file))?;
             }
             if let Some(path) = &self.generator {
-                export(path, |file| formats::generator(&space, file))?;
+                files::export(path, |file| formats::generator(&space, file))?;
             }
         }
         self.cost.solve(read)

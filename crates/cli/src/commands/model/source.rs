@@ -1,6 +1,6 @@
 //! A net that is named on the command line, in whatever format, with its questions.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use gspn::ask::{Ask, Question};
@@ -37,6 +37,13 @@ pub(super) struct Source {
     /// Questions for a net that has none of its own: a JSON object with `ask`, or the list of them alone
     #[arg(long, value_name = "FILE")]
     ask: Option<PathBuf>,
+}
+
+impl Source {
+    /// What is read.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&self.net).chain(&self.rates).chain(&self.ask).map(PathBuf::as_path)
+    }
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {

@@ -29,8 +29,12 @@ impl<'a> Kept<'a> {
         Self { path, calibration, written: String::new(), trouble: None, is_shared: false }
     }
 
-    /// Writes what is known of the programs, if that is not what the file has.
+    /// Writes what is known of the programs, if that is not what the file has. Of programs that have never answered nothing is known, and the
+    /// file may have what an earlier watch has learned.
     pub(super) fn keep(&mut self, programs: &[Program]) -> Result<(), Failure> {
+        if !programs.iter().any(|program| program.met) {
+            return Ok(());
+        }
         // Where two have a stage of the same name, that of the first one counts.
         programs.iter().rev().for_each(|program| program.twin.record(&mut self.calibration));
         let text = self.calibration.write().map_err(|fault| Failure::unavailable(fault.to_string()))?;
