@@ -246,6 +246,37 @@ fn what_real_models_hold_besides_is_refused_by_name() {
     check(RECIPE, ("rep=\"2\"", ""), Class::MissingAnnotation, "loop CombinedFragment1");
 }
 
+/// A whole number may be written as a real one, and a probability or factor between brackets in hundredths.
+#[test]
+fn reals_that_are_whole_and_hundredths_are_taken() {
+    let wanted = json!(model(RECIPE));
+    for rep in ["2.0", "(value=2.0)", "(expr=2.00, statQ=mean)"] {
+        assert_eq!(json!(model(&RECIPE.replacen("rep=\"2\"", &format!("rep=\"{rep}\""), 1))), wanted, "{rep}");
+    }
+    assert_eq!(json!(model(&RECIPE.replace(" value=\"5\"", " value=\"5.0\""))), wanted);
+    let wanted = json!(model(PLC));
+    for (from, to) in [
+        ("prob=\"(value=0.5)\"", "prob=\"(50,%)\""),
+        ("prob=\"(value=0.5)\"", "prob=\"(value=50, unit=%)\""),
+        ("prob=\"(value=0.5)\"", "prob=\"(expr=50.0, unit='%', source=est)\""),
+        ("(value=0.5)\" resMult=\"1\"", "(50,%)\" resMult=\"1.0\""),
+        ("(value=1,statQ=mean)", "(value=1.0,statQ=mean)"),
+    ] {
+        assert!(PLC.contains(from), "{from}");
+        assert_eq!(json!(model(&PLC.replacen(from, to, 1))), wanted, "{to}");
+    }
+    for (from, to, part) in [
+        ("prob=\"(value=0.5)\"", "prob=\"(150,%)\"", "`prob` is `1.5`: a probability above 0 and not above 1"),
+        ("prob=\"(value=0.5)\"", "prob=\"(50,ms)\"", "`prob` is `50 ms`: a probability"),
+        ("resMult=\"1\"", "resMult=\"1.5\"", "`resMult` is `1.5`: a whole number from 1 to 1024"),
+        ("resMult=\"1\"", "resMult=\"(100,%)\"", "`resMult` is `100 %`: a whole number"),
+    ] {
+        let fault = read(&PLC.replacen(from, to, 1), Language::Xmi).expect_err(part);
+        assert_eq!(fault.class, Class::Invalid, "{fault}");
+        assert!(fault.to_string().contains(part) && fault.line.is_some(), "{fault}");
+    }
+}
+
 /// A property of a component is a value, unless it is a part or leads to another component.
 #[test]
 fn parts_are_no_attributes() {

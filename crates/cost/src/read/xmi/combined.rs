@@ -30,7 +30,7 @@ fn bound(operand: Node<'_, '_>, key: &str) -> Result<Option<f64>, String> {
     let Some(text) = text.map(str::trim) else {
         return Err(format!("its `{key}` is a `{}`: only whole numbers can be used", sort(said)));
     };
-    match text.parse::<u32>() {
+    match vsl::whole(text).unwrap_or(text).parse::<u32>() {
         Ok(number) => Ok(Some(f64::from(number))),
         Err(_) if matches!(text, "*" | "-1") => Ok(Some(f64::INFINITY)),
         Err(_) => Err(format!("its `{key}` is `{text}`: only whole numbers can be used")),

@@ -431,7 +431,7 @@ impl Said {
     fn hand(&mut self, words: &mut Fields, keys: &[(&str, &str)]) -> Result<(), Fault> {
         for (member, key) in keys {
             let Some(values) = self.members.remove(*member) else { continue };
-            let values = values.iter().map(|value| vsl::value(value)).collect::<Result<Vec<_>, _>>();
+            let values = values.iter().map(|value| vsl::of(member, value)).collect::<Result<Vec<_>, _>>();
             let values = values.map_err(|(class, why)| words.fault(class, self.line, why))?;
             let [value] = values.as_slice() else {
                 return Err(words.fault(

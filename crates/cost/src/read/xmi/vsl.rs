@@ -55,6 +55,36 @@ pub(super) fn value(text: &str) -> Result<String, Why> {
     })
 }
 
+/// The value of a member: of a whole number `2.0` is 2, and of a share or factor `(50,%)` is 0.5.
+///
+/// # Errors
+/// What cannot be read, as a sentence.
+pub(super) fn of(member: &str, text: &str) -> Result<String, Why> {
+    let value = value(text)?;
+    let short = match member {
+        "rep" | "resMult" | "poolSize" | "resUnits" | "population" | "clients" | "room" | "threads" => {
+            whole(&value).map(str::to_owned)
+        }
+        "prob" | "speedFactor" if text.trim().starts_with('(') => percent(&value),
+        _ => None,
+    };
+    Ok(short.unwrap_or(value))
+}
+
+/// What stands before a point with nothing but zeros behind it.
+pub(super) fn whole(text: &str) -> Option<&str> {
+    let (whole, zeros) = text.trim().split_once('.')?;
+    (!zeros.is_empty() && zeros.bytes().all(|digit| digit == b'0')).then_some(whole)
+}
+
+/// So many hundredths.
+fn percent(text: &str) -> Option<String> {
+    let percent = text.strip_suffix('%')?.trim();
+    // Read with its exponent it is right to the last digit, which a division misses.
+    let number = quantity::number(&format!("{percent}e-2")).or_else(|| Some(quantity::number(percent)? / 100.0))?;
+    Some(number.to_string())
+}
+
 /// Why a number that follows a comma is none of its own.
 fn decimal(text: &str, before: &str, part: &str) -> String {
     let whole = !before.is_empty() && before.chars().all(|it| it.is_ascii_digit());
@@ -137,7 +167,8 @@ pub(super) fn pattern(text: &str) -> Result<(String, Vec<(String, String)>), Why
         let Some((key, value)) = part.split_once('=') else {
             return invalid(format!("`{part}` in `{text}` has no `=`"));
         };
-        let (key, value) = (key.trim().to_owned(), self::value(value)?);
+        let key = key.trim().to_owned();
+        let value = of(&key, value)?;
         if let Some((_, before)) = members.iter().find(|(said, _)| *said == key) {
             return Err((Class::Doubled, format!("`{key}` stands twice in `{text}`: `{before}` and `{value}`")));
         }
@@ -256,6 +287,22 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(asks(text), wanted, "{text}");
+        }
+        for (member, text, wanted) in [
+            ("rep", "2.0", "2"),
+            ("rep", "(value=2.00)", "2"),
+            ("rep", "2.5", "2.5"),
+            ("rep", "2.", "2."),
+            ("rep", "(200,%)", "200 %"),
+            ("poolSize", "(8.0)", "8"),
+            ("prob", "(50,%)", "0.5"),
+            ("prob", "(value=99.9, unit='%')", "0.999"),
+            ("prob", "(expr=5e1, unit=%)", "0.5"),
+            ("prob", "50 %", "50 %"),
+            ("speedFactor", "(150,%)", "1.5"),
+            ("hostDemand", "(2.0,ms)", "2.0 ms"),
+        ] {
+            assert_eq!(of(member, text).as_deref(), Ok(wanted), "{member} {text}");
         }
         let (word, members) = pattern("closed(population=64, extDelay=(20,ms))").unwrap();
         assert_eq!(word, "closed");
