@@ -369,7 +369,7 @@ fn rules_and_multiplicities_are_refused_by_name() {
 #[test]
 fn what_other_tools_write_is_the_same_model() {
     let wanted = json!(model(PLC));
-    let instead = |key: &str, of: &str| {
+    let with = |key: &str, of: &str, leads: &str| {
         let (mut text, mut from) = (PLC.to_owned(), 0);
         while let Some(at) = text[from..].find(&format!("<{of} ")).map(|at| from + at) {
             let end = at + text[at..].find('>').unwrap();
@@ -379,7 +379,7 @@ fn what_other_tools_write_is_the_same_model() {
                 continue;
             };
             let without = element.replacen(&format!(" {key}=\"{id}\""), "", 1);
-            let child = format!("<{key} xmi:idref=\"{id}\"/>");
+            let child = format!("<{key} {}/>", leads.replace("ID", id));
             let whole = match without.strip_suffix("/>") {
                 Some(open) => format!("{open}>{child}</{of}>"),
                 None => format!("{without}{child}"),
@@ -389,6 +389,7 @@ fn what_other_tools_write_is_the_same_model() {
         assert_ne!(text, PLC, "{key}");
         text
     };
+    let instead = |key: &str, of: &str| with(key, of, "xmi:idref=\"ID\"");
     for (key, of) in [
         ("type", "ownedAttribute"),
         ("represents", "lifeline"),
@@ -400,6 +401,18 @@ fn what_other_tools_write_is_the_same_model() {
         ("client", "deployment"),
     ] {
         assert_eq!(json!(model(&instead(key, of))), wanted, "{key}");
+        assert_eq!(json!(model(&with(key, of, "href=\"#ID\""))), wanted, "{key}");
+    }
+    // Of a message, of an `InteractionUse`, and of what a stereotype is applied to.
+    for (key, of) in [
+        ("connector", "message"),
+        ("refersTo", "fragment"),
+        ("covered", "fragment"),
+        ("base_NamedElement", "GQAM:GaStep"),
+    ] {
+        assert_eq!(json!(model(&with(key, of, "href=\"#ID\""))), wanted, "{key}");
+        let fault = read(&with(key, of, "href=\"other.uml#ID\""), Language::Xmi).expect_err(key);
+        assert_eq!(fault.class, Class::NoSuchName, "{key}: {fault}");
     }
     let typed =
         instead("type", "ownedAttribute").replace("<type xmi:idref", "<type xmi:type=\"uml:Component\" xmi:idref");

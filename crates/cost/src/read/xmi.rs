@@ -80,11 +80,16 @@ fn sort<'a>(node: Node<'a, '_>) -> &'a str {
     }
 }
 
-/// The identifier that an attribute or an `xmi:idref` child says.
+/// What a child leads to in this file: `xmi:idref="ID"`, or `href="#ID"`.
+fn led<'a>(child: Node<'a, '_>) -> Option<&'a str> {
+    attribute(child, "idref").or_else(|| attribute(child, "href")?.strip_prefix('#'))
+}
+
+/// The identifier that an attribute or a child says.
 fn reference<'a>(node: Node<'a, '_>, key: &str) -> Option<&'a str> {
     let child = || {
         let mut children = node.children().filter(|child| child.tag_name().name() == key);
-        children.find_map(|child| attribute(child, "idref"))
+        children.find_map(led)
     };
     attribute(node, key).or_else(child)
 }
@@ -111,11 +116,11 @@ fn around<'a>(node: Node<'a, 'a>) -> Option<Node<'a, 'a>> {
     node.ancestors().find(|it| sort(*it) == "Interaction")
 }
 
-/// Identifiers that an attribute or `xmi:idref` children list.
+/// Identifiers that an attribute or children list.
 fn references(node: Node<'_, '_>, key: &str) -> Vec<String> {
     let written = attribute(node, key).unwrap_or("").split_whitespace().map(str::to_owned);
     let children = node.children().filter(|child| child.tag_name().name() == key);
-    let children = children.filter_map(|child| attribute(child, "idref").map(str::to_owned));
+    let children = children.filter_map(|child| led(child).map(str::to_owned));
     written.chain(children).collect()
 }
 

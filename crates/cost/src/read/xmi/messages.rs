@@ -4,7 +4,7 @@ use roxmltree::Node;
 
 use super::super::draft::Line;
 use super::super::fields::Fields;
-use super::{Reader, attribute, name, reference, references, sort};
+use super::{Reader, attribute, led, name, reference, references, sort};
 use crate::{Class, Fault};
 
 /// How messages are sent (UML 2.5 section 17.12.22).
@@ -166,6 +166,7 @@ impl<'a> Reader<'a> {
     /// The connector that a message names.
     fn connector(&self, message: Node<'a, 'a>, words: &Fields) -> Result<Option<String>, Fault> {
         let elsewhere = message.children().filter(|child| child.tag_name().name() == "connector");
+        let elsewhere = elsewhere.filter(|child| led(*child).is_none());
         let elsewhere = elsewhere.filter_map(|child| attribute(child, "href").map(str::to_owned));
         let mut named = references(message, "connector").into_iter().chain(elsewhere);
         let Some(id) = named.next() else { return Ok(None) };

@@ -6,7 +6,7 @@ use roxmltree::{Document, Node};
 
 use super::super::fields::Fields;
 use super::super::lines::Lines;
-use super::{around, attribute, vsl};
+use super::{around, attribute, led, vsl};
 use crate::{Class, Fault};
 
 /// One application: what it says, and where.
@@ -110,7 +110,9 @@ impl Applied {
                 );
                 return Err(Fault::new(Class::UnknownStereotype, stereotype, why).at(at));
             }
-            let mut bases = node.attributes().filter(|it| it.name().starts_with("base_")).map(|it| it.value());
+            let children = node.children().filter(|it| it.tag_name().name().starts_with("base_"));
+            let bases = node.attributes().filter(|it| it.name().starts_with("base_")).map(|it| it.value());
+            let mut bases = bases.chain(children.filter_map(|it| led(it).or_else(|| attribute(it, "href"))));
             let Some(base) = bases.next() else {
                 let why = "it is applied to nothing: no `base_..`";
                 return Err(Fault::new(Class::Missing, stereotype, why).at(at));
@@ -500,8 +502,9 @@ fn members(node: Node<'_, '_>) -> BTreeMap<String, Vec<String>> {
             put(it.name(), it.value());
         }
     }
-    for child in node.children().filter(Node::is_element) {
-        let referred = || ["value", "idref", "href"].into_iter().find_map(|key| attribute(child, key));
+    let is_base = |child: &Node<'_, '_>| child.tag_name().name().starts_with("base_");
+    for child in node.children().filter(|it| it.is_element() && !is_base(it)) {
+        let referred = || attribute(child, "value").or_else(|| led(child)).or_else(|| attribute(child, "href"));
         let text = child.text().filter(|text| !text.trim().is_empty());
         put(child.tag_name().name(), text.or_else(referred).unwrap_or("").trim());
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use roxmltree::Node;
 
-use super::{Reader, attribute, kind, name, reference, references, sort};
+use super::{Reader, attribute, kind, led, name, reference, references, sort};
 use crate::read::draft::Draft;
 use crate::{Class, Fault};
 
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
         let attribute = types.find(|it| kind(property, it).is_none());
         let child = || {
             let mut types = property.children().filter(|child| child.tag_name().name() == "type");
-            types.find_map(|child| self::attribute(child, "idref"))
+            types.find_map(led)
         };
         self.by_id.get(attribute.or_else(child)?).copied()
     }
