@@ -145,6 +145,124 @@ fn work_counts_once_where_message_and_execution_stand_for_it() {
     );
 }
 
+/// An ordering of two occurrences, and one that stands in a line of its own.
+fn ordering(id: &str, before: &str, after: &str) -> String {
+    format!(
+        "<generalOrdering xmi:type=\"uml:GeneralOrdering\" xmi:id=\"{id}\" before=\"{before}\" after=\"{after}\"/>\n"
+    )
+}
+
+#[test]
+fn orderings_say_what_the_order_of_the_fragments_says() {
+    let first = "<fragment xmi:type=\"uml:MessageOccurrenceSpecification\" xmi:id=\"think.s\"";
+    let with = |orderings: &str| plain().replacen(first, &format!("{orderings}{first}"), 1);
+    let order = |before: &str, after: &str| with(&ordering("g", before, after));
+    let check = |text: &str, class, part: &str| {
+        let fault = refused(text, class, part);
+        let line = fault.line.and_then(|line| text.lines().nth(line - 1)).unwrap_or("");
+        assert!(line.contains("Ordering") || line.contains("to"), "{fault}: {line}");
+    };
+    let wanted = json!(model(&plain()));
+    for (before, after) in [("think.s", "tell.s"), ("think.r", "look.r"), ("tell.s", "tell.r"), ("tell.r", "look.s")] {
+        let text = order(before, after);
+        assert_eq!(json!(model(&text)), wanted, "{before} {after}");
+        let both = text.replacen(&format!("xmi:id=\"{before}\""), &format!("xmi:id=\"{before}\" toAfter=\"g\""), 1);
+        let both = both.replacen(&format!("xmi:id=\"{after}\""), &format!("xmi:id=\"{after}\" toBefore=\"g\""), 1);
+        assert_eq!(json!(model(&both)), wanted, "{before} {after}");
+        // The occurrences alone may say it.
+        let alone = both.replacen(&format!(" before=\"{before}\" after=\"{after}\""), "", 1);
+        assert_eq!(json!(model(&alone)), wanted, "{before} {after}");
+    }
+    for (before, after, part) in [
+        ("tell.s", "think.s", "ordering g: it says that `tell.s` comes before `think.s`, and on the lifeline `ra`"),
+        ("tell.r", "tell.s", "the message `tell` is sent before it is received"),
+        ("look.s", "think.s", "what is done follows the order of the fragments"),
+    ] {
+        check(&order(before, after), Class::Invalid, part);
+    }
+    check(&order("think.s", "think.s"), Class::Cycle, "ordering g: it comes before itself: think.s -> think.s");
+    let ring = ordering("g1", "think.s", "tell.s")
+        + &ordering("g2", "tell.s", "look.s")
+        + &ordering("g3", "look.s", "think.s");
+    let part = "it comes before itself: think.s -> tell.s -> look.s -> think.s: take one";
+    check(&with(&ring), Class::Cycle, part);
+    check(&order("gone", "tell.s"), Class::NoSuchName, "ordering g: its `before` is `gone`, which is no occurrence");
+    check(&order("think.s", "i"), Class::NoSuchName, "ordering g: its `after` is `i`, which is no occurrence");
+    let text = order("think.s", "tell.s");
+    check(&text.replace(" before=\"think.s\"", ""), Class::Missing, "ordering g: nothing says what is `before`");
+    let text = text.replacen("xmi:id=\"look.s\"", "xmi:id=\"look.s\" toAfter=\"g\"", 1);
+    check(&text, Class::Doubled, "ordering g: `look.s` and `think.s` are `before` (`toAfter`)");
+    for key in ["toAfter", "toBefore"] {
+        let text = plain().replacen("xmi:id=\"look.s\"", &format!("xmi:id=\"look.s\" {key}=\"gone\""), 1);
+        check(
+            &text,
+            Class::NoSuchName,
+            &format!("occurrence look.s: its `{key}` is `gone`, which is no `GeneralOrdering`"),
+        );
+    }
+    // Those of another scenario are left out with it; of two interactions one never knows.
+    let [say, say_message] = message("say", 'a', 'a');
+    let other = |orderings: &str| {
+        let interaction = format!(
+            "<packagedElement xmi:type=\"uml:Interaction\" xmi:id=\"j\" name=\"other\">\n<lifeline xmi:id=\"lj\" represents=\"pa\"/>{orderings}{}{say_message}</packagedElement></uml:Model>",
+            say.replace("\"la\"", "\"lj\"")
+        );
+        let applied = "<GQAM:GaScenario xmi:id=\"sc\" base_NamedElement=\"i\"/>\n</xmi:XMI>";
+        plain()
+            .replace("</uml:Model>", &interaction)
+            .replace("</xmi:XMI>", applied)
+            .replace("</packagedElement></packagedElement>", "</packagedElement>")
+    };
+    assert_eq!(json!(model(&other(&ordering("g", "say.r", "gone")))), wanted);
+    let across = other("").replacen(first, &(ordering("g", "think.s", "say.s") + first), 1);
+    check(&across, Class::Unknown, "which are not in one interaction: this is not heeded");
+}
+
+/// Operands of a `par` know nothing of each other, of an `alt` a request goes through one, and a message arrives before the next step.
+#[test]
+fn orderings_know_what_is_done_at_once() {
+    let [one, one_message] = message("one", 'a', 'a');
+    let [two, two_message] = message("two", 'b', 'b');
+    let within = |operator: &str, orderings: &str| {
+        let operand = |id: &str, inside: &str| format!("<operand xmi:id=\"{id}\" name=\"{id}\">{inside}</operand>");
+        let fragments = format!(
+            "{orderings}<fragment xmi:type=\"uml:CombinedFragment\" xmi:id=\"c\" name=\"both\" interactionOperator=\"{operator}\">{}{}</fragment>",
+            operand("x", &one),
+            operand("y", &two)
+        );
+        let mut applied = takes("one", "4 ms") + &takes("two", "6 ms");
+        if operator == "alt" {
+            for id in ["x", "y"] {
+                applied += &format!("<GQAM:GaStep xmi:id=\"p{id}\" base_NamedElement=\"{id}\" prob=\"0.5\"/>\n");
+            }
+        }
+        file(&fragments, &(one_message.clone() + &two_message), &applied)
+    };
+    for (before, after) in [("one.r", "two.s"), ("two.r", "one.s")] {
+        let order = ordering("g", before, after);
+        let part = "in two operands of `par both` that do not wait for each other";
+        refused(&within("par", &order), Class::Unknown, part);
+        assert_eq!(json!(model(&within("alt", &order))), json!(model(&within("alt", ""))));
+    }
+    assert_eq!(json!(model(&within("par", &ordering("g", "one.s", "one.r")))), json!(model(&within("par", ""))));
+    model(&within("strict", &ordering("g", "one.r", "two.s")));
+    refused(&within("strict", &ordering("g", "two.r", "one.s")), Class::Invalid, "put them in this order");
+    // Two messages one behind the other, both sent before the first arrives.
+    let [tell, tell_message] = message("tell", 'a', 'b');
+    let [say, say_message] = message("say", 'a', 'b');
+    let (mut sent, mut received) = (String::new(), String::new());
+    for line in (tell + &say).lines() {
+        if line.contains(".s\"") { sent += line } else { received += line }
+    }
+    let with =
+        |orderings: &str| file(&format!("{orderings}{sent}{received}"), &(tell_message.clone() + &say_message), "");
+    model(&with(&ordering("g", "tell.r", "say.s")));
+    refused(&with(&ordering("g", "say.s", "tell.r")), Class::Invalid, "each message arriving before the next step");
+    let late = file(&(received.clone() + &sent), &(tell_message.clone() + &say_message), "");
+    let part = "message tell: its end `tell.r` stands before `tell.s`: it is received before it is sent";
+    assert!(refused(&late, Class::Invalid, part).line.is_some());
+}
+
 #[test]
 fn a_break_ends_its_interaction() {
     let [think, think_message] = message("think", 'a', 'a');

@@ -6,6 +6,7 @@
 
 mod combined;
 mod messages;
+mod ordered;
 mod resources;
 mod stereotypes;
 mod structure;
@@ -75,6 +76,7 @@ fn sort<'a>(node: Node<'a, '_>) -> &'a str {
         "ownedAttribute" | "ownedEnd" => "Property",
         "operand" => "InteractionOperand",
         "deployment" => "Deployment",
+        "generalOrdering" => "GeneralOrdering",
         "manifestation" => "Manifestation",
         _ => "",
     }
@@ -98,6 +100,11 @@ fn name<'a>(node: Node<'a, '_>) -> &'a str {
     attribute(node, "name").unwrap_or("")
 }
 
+/// The name of an element, or its identifier where it has none.
+fn called<'a>(node: Node<'a, '_>) -> &'a str {
+    Some(name(node)).filter(|name| !name.trim().is_empty()).or_else(|| attribute(node, "id")).unwrap_or("")
+}
+
 impl Lines {
     /// The line of an element, from 1.
     fn line(&self, node: Node<'_, '_>) -> usize {
@@ -106,8 +113,7 @@ impl Lines {
 
     /// The element's words begin with its kind and name, or its identifier, at its line.
     fn words(&self, node: Node<'_, '_>, what: &str) -> Fields {
-        let called = Some(name(node)).filter(|name| !name.trim().is_empty()).or_else(|| attribute(node, "id"));
-        Fields::new(format!("{what} {}", called.unwrap_or("")), self.line(node))
+        Fields::new(format!("{what} {}", called(node)), self.line(node))
     }
 }
 
@@ -255,6 +261,7 @@ impl<'a> Reader<'a> {
                 Written { name: name(interaction).to_owned(), line: self.lines.line(interaction), steps },
             ));
         }
+        self.orderings(&others)?;
         written.sort_by_key(|(rank, _)| *rank);
         draft.sequences = written.into_iter().map(|(_, written)| written).chain(self.bodies.drain(..)).collect();
         Ok(())

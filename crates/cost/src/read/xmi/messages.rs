@@ -4,7 +4,7 @@ use roxmltree::Node;
 
 use super::super::draft::Line;
 use super::super::fields::Fields;
-use super::{Reader, attribute, led, name, reference, references, sort};
+use super::{Reader, attribute, called, led, name, reference, references, sort};
 use crate::{Class, Fault};
 
 /// How messages are sent (UML 2.5 section 17.12.22).
@@ -152,6 +152,14 @@ impl<'a> Reader<'a> {
             let place = |event: Node<'a, 'a>| event.parent_element().map_or("", name);
             let (from, to) = (place(sent), received.map_or("", place));
             let why = format!("it is sent in `{from}` and received in `{to}`: both ends are in one operand");
+            return Err(words.fault(Class::Invalid, 0, why));
+        }
+        if let Some(received) = received.filter(|it| *it < sent) {
+            let why = format!(
+                "its end `{}` stands before `{}`: it is received before it is sent, put its sending first",
+                called(received),
+                called(sent)
+            );
             return Err(words.fault(Class::Invalid, 0, why));
         }
         Ok(())
