@@ -1,6 +1,7 @@
 //! Models from text: TOML, Mermaid sequence diagrams, UML XMI. Each reader makes the same draft, words with their lines; one check
 //! resolves the names and makes the [`Model`].
 
+mod block;
 mod channel;
 mod check;
 mod draft;

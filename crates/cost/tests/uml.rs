@@ -145,7 +145,7 @@ fn work_counts_once_where_message_and_execution_stand_for_it() {
     );
 }
 
-/// An ordering of two occurrences, and one that stands in a line of its own.
+/// An ordering of two occurrences.
 fn ordering(id: &str, before: &str, after: &str) -> String {
     format!(
         "<generalOrdering xmi:type=\"uml:GeneralOrdering\" xmi:id=\"{id}\" before=\"{before}\" after=\"{after}\"/>\n"
@@ -286,6 +286,35 @@ fn a_break_ends_its_interaction() {
     let inner =
         inner.replace("</xmi:XMI>", "<GQAM:GaStep xmi:id=\"q\" base_NamedElement=\"oopt\" prob=\"0.5\"/></xmi:XMI>");
     refused(&inner, Class::Unknown, "a `break` inside of another fragment");
+}
+
+/// As in Mermaid: an `opt` or `loop` with nothing in it, and an `opt` that is always taken, change nothing.
+#[test]
+fn blocks_that_change_nothing_are_refused() {
+    let [say, say_message] = message("say", 'a', 'a');
+    let [think, think_message] = message("think", 'a', 'a');
+    let idle = "<fragment xmi:type=\"uml:BehaviorExecutionSpecification\" xmi:id=\"x\" name=\"idle\" covered=\"la\"/>";
+    let with = |operator: &str, says: &str, inside: &str| {
+        let fragment = format!(
+            "<fragment xmi:type=\"uml:CombinedFragment\" xmi:id=\"c\" name=\"c\" interactionOperator=\"{operator}\"><operand xmi:id=\"o\" name=\"o\">{inside}</operand></fragment>\n"
+        );
+        let messages = if inside.contains("say") { think_message.clone() + &say_message } else { think_message.clone() };
+        let mut applied = takes("think", "4 ms") + &format!("<GQAM:GaStep xmi:id=\"p\" base_NamedElement=\"o\" {says}/>\n");
+        if inside.contains("say") {
+            applied += &takes("say", "1 ms");
+        }
+        file(&(think.clone() + &fragment), &messages, &applied)
+    };
+    for inside in ["", idle] {
+        refused(&with("loop", "rep=\"2\"", inside), Class::NoEffect, "loop c: there is no message in it");
+        refused(&with("opt", "prob=\"0.5\"", inside), Class::NoEffect, "opt c: there is no message in it");
+    }
+    for prob in ["1", "1.0", "(100,%)"] {
+        let part = "operand o: `prob` is 1: of `opt` it is a probability between 0 and 1";
+        assert!(refused(&with("opt", &format!("prob=\"{prob}\""), &say), Class::Invalid, part).line.is_some());
+    }
+    assert!((seconds(&model(&with("opt", "prob=\"0.5\"", &say))) - 0.0045).abs() < 1e-12);
+    assert!((seconds(&model(&with("loop", "rep=\"2\"", &say))) - 0.006).abs() < 1e-12);
 }
 
 /// What stands behind a `break` lies one way deeper: what is taken can be printed and read again, what is too deep is refused.

@@ -1,5 +1,6 @@
 //! Blocks of a diagram, from the line that opens one to its `end`.
 
+use super::super::block;
 use super::super::draft::{Line, Written};
 use super::super::fields::Fields;
 use super::Reader;
@@ -88,9 +89,10 @@ impl Reader {
         let (Some(block), Some(steps)) = (self.blocks.pop(), self.steps.pop()) else {
             return Err(self.fault(Class::Syntax, "`end` closes nothing"));
         };
-        if let (Block::Option(line, _) | Block::Loop(line, _), true) = (&block, steps.is_empty()) {
-            let word = if matches!(block, Block::Loop(..)) { "loop" } else { "opt" };
-            return Err(Fault::new(Class::NoEffect, word, "there is no message in it").at(*line));
+        match &block {
+            Block::Option(line, _) => block::filled("opt", *line, &steps)?,
+            Block::Loop(line, _) => block::filled("loop", *line, &steps)?,
+            _ => {}
         }
         match block {
             Block::Plain => steps.into_iter().for_each(|step| self.push(step)),
@@ -145,8 +147,7 @@ fn taken_or_not(mut way: Fields, word: &str, line: usize) -> Result<[Fields; 2],
         let why = "it has no `%% trapkey: way weight=..`: how probable is it?";
         return Err(Fault::new(Class::MissingAnnotation, word, why).at(line));
     };
-    if taken >= 1.0 || taken <= 0.0 {
-        let why = format!("`weight` is {taken}: of `{word}` it is a probability between 0 and 1");
+    if let Some(why) = block::not_sometimes(word, "weight", taken) {
         return Err(way.fault(Class::Invalid, line, why));
     }
     way.list("weight");

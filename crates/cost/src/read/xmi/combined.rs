@@ -2,9 +2,10 @@
 
 use roxmltree::Node;
 
+use super::super::block;
 use super::super::draft::{Line, Written};
 use super::super::fields::Fields;
-use super::{Reader, attribute, name, sort, vsl};
+use super::{Reader, attribute, called, name, sort, vsl};
 use crate::{Class, Fault};
 
 /// Ways of a choice.
@@ -133,6 +134,12 @@ impl<'a> Reader<'a> {
             all &= said.is_some();
             taken += said.unwrap_or(0.0);
             let steps = self.fragments(operand, interaction, depth + 1)?;
+            if operator == "opt" && !self.aside {
+                if let Some(why) = said.and_then(|taken| block::not_sometimes(operator, "prob", taken)) {
+                    return Err(words.fault(Class::Invalid, 0, why));
+                }
+                block::filled(&format!("opt {}", called(fragment)), at, &steps)?;
+            }
             ways.push((words, steps));
         }
         let is_once = operator != "alt";
@@ -174,6 +181,9 @@ impl<'a> Reader<'a> {
         let same = self.loops.entry(at).and_modify(|same| *same += 1).or_insert(1);
         let called = if *same == 1 { format!("loop of line {at}") } else { format!("loop {same} of line {at}") };
         let steps = self.fragments(*operand, interaction, depth + 1)?;
+        if !self.aside {
+            block::filled(&format!("loop {}", self::called(fragment)), at, &steps)?;
+        }
         words.put("ref", vec![called.clone()], at)?;
         self.bodies.push(Written { name: called, line: at, steps });
         Ok(Line::Ref(words))
