@@ -14,6 +14,7 @@ use crate::mechanism::{Basic, Part};
 use crate::plant::Machines;
 use crate::{Class, Fault};
 
+pub use parallel::Branches;
 pub use pool::{Pool, Units};
 pub use setting::{Agreed, Certified, Setting};
 
@@ -164,7 +165,7 @@ pub enum Step {
     /// One of these, with its probability; they add up to 1.
     Choice(Vec<(f64, Vec<Step>)>),
     /// A parallel fragment: all branches begin together, and the request goes on when the last of them has ended.
-    Par(Vec<Vec<Step>>),
+    Par(Branches),
     /// The request has units of a pool from here on, and waits until they are free.
     Acquire(Units),
     /// It gives them back.

@@ -133,7 +133,7 @@ impl<'a> Weaver<'a> {
                     woven.push(Step::Choice(ways.collect()));
                 }
                 Step::Par(branches) => {
-                    woven.push(Step::Par(branches.into_iter().map(|steps| self.steps(steps)).collect()));
+                    woven.push(Step::Par(branches.map(|steps| self.steps(steps))));
                 }
                 other @ (Step::Ref { .. } | Step::Acquire(_) | Step::Release(_) | Step::Protect(_)) => {
                     woven.push(other)

@@ -324,6 +324,8 @@ fn a_pool_around_a_fragment_is_held_once() {
 fn too_many_slots_are_refused_and_simulated() {
     let refused = |text: &str, part: &str| {
         let fault = within(|budget| solve(&weave(&model(text)), budget)).unwrap_err();
+        let line = fault.line.and_then(|line| text.lines().nth(line - 1)).unwrap_or("");
+        assert!(line.contains("par = ["), "{fault}: {line}");
         assert_eq!((fault.class, fault.name.as_str()), (Class::TooLarge, "par"), "{fault}");
         assert!(fault.why.contains(part) && fault.why.contains("fewer clients"), "{fault}");
     };

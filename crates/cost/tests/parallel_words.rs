@@ -145,6 +145,14 @@ const MERMAID: &str = r#"sequenceDiagram
   X->>X: after
 "#;
 
+/// What has no net is refused at the line of its fragment.
+#[test]
+fn too_many_requests_are_refused_where_the_fragment_stands() {
+    let many = read(&MERMAID.replace("clients=2", "clients=17"), Language::Mermaid).unwrap();
+    let fault = within(|budget| solve(&weave(&many), budget)).unwrap_err();
+    assert_eq!((fault.class, fault.name.as_str(), fault.line), (Class::TooLarge, "par", Some(9)), "{fault}");
+}
+
 #[test]
 fn diagrams_say_what_is_done_at_once() {
     let read = |text: &str| read(text, Language::Mermaid).unwrap_or_else(|fault| panic!("{fault}\n{text}"));

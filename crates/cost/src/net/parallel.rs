@@ -14,7 +14,7 @@ use super::builder;
 use super::steps::{Cursor, Front, Layer};
 use super::{Form, MAX_STEPS};
 use crate::mechanism::Part;
-use crate::model::{Model, Step};
+use crate::model::{Branches, Model, Step};
 use crate::{Class, Fault};
 
 /// Slots of a fragment. Two branches of one step have four markings at least, and so many slots more than anybody can look at.
@@ -52,7 +52,7 @@ pub(super) struct Around {
 }
 
 impl Layer<'_> {
-    pub(super) fn parallel(&mut self, branches: &[Vec<Step>], at: &mut Front) -> Result<(), Fault> {
+    pub(super) fn parallel(&mut self, branches: &Branches, at: &mut Front) -> Result<(), Fault> {
         let from = self.release(at);
         let (then, failed) = (self.builder.place("all branches done", 0), self.builder.place("a branch failed", 0));
         let (holds, beside) = (self.builder.holding().to_vec(), self.builder.set_beside(true));
@@ -82,10 +82,10 @@ impl Layer<'_> {
     }
 
     /// As many slots as there may be requests inside.
-    fn slots(&mut self, branches: &[Vec<Step>], around: &Around) -> Result<(), Fault> {
+    fn slots(&mut self, branches: &Branches, around: &Around) -> Result<(), Fault> {
         let slots = if self.form == Form::Shared { 1 } else { self.inside(&around.holds) };
         if slots > MAX_SLOTS {
-            return Err(too_many(slots, &format!("{MAX_SLOTS} are laid at most")));
+            return Err(too_many(slots, &format!("{MAX_SLOTS} are laid at most")).at(branches.line));
         }
         let most = std::mem::replace(&mut self.most, 1);
         // Inside of a slot there is one only.
@@ -101,7 +101,7 @@ impl Layer<'_> {
                 self.builder.keep_stages(stages);
             } else if each.saturating_mul(slots as usize).saturating_add(laid) > MAX_STEPS {
                 let many = format!("with its {each} steps that is more than {MAX_STEPS} in all");
-                return Err(too_many(slots, &many));
+                return Err(too_many(slots, &many).at(branches.line));
             }
         }
         self.builder.set_copies(copies);

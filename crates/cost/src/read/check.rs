@@ -10,7 +10,7 @@ use super::ring::ring;
 use super::{effect, held, order, plant, secure};
 use crate::choose::Mode;
 use crate::model::{
-    Attribute, Component, Connector, Duration, Level, Model, Node, Operation, Pool, Prices, Send, Sequence, Step,
+    Attribute, Branches, Component, Connector, Duration, Level, Model, Node, Operation, Pool, Prices, Send, Sequence, Step,
     Units, Workload,
 };
 use crate::{Class, Fault, operation, quantity};
@@ -363,7 +363,7 @@ impl Steps<'_> {
             return fault(Class::NoEffect, why);
         }
         let branches = branches.into_iter().map(|steps| self.steps(steps, depth + 1));
-        Ok(Step::Par(branches.collect::<Result<_, _>>()?))
+        Ok(Step::Par(Branches::new(branches.collect::<Result<_, _>>()?, line)))
     }
 
     fn units(&self, mut fields: Fields, key: &'static str) -> Result<Units, Fault> {

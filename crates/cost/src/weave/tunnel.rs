@@ -23,7 +23,7 @@ impl Tunnels<'_> {
             Step::Choice(ways) => {
                 Step::Choice(ways.into_iter().map(|(share, steps)| (share, self.through(steps))).collect())
             }
-            Step::Par(branches) => Step::Par(branches.into_iter().map(|steps| self.through(steps)).collect()),
+            Step::Par(branches) => Step::Par(branches.map(|steps| self.through(steps))),
             Step::Protect(protect) => Step::Protect(self.protect(protect)),
             other @ (Step::Operation(_) | Step::Send(_) | Step::Ref { .. } | Step::Acquire(_) | Step::Release(_)) => {
                 other
