@@ -195,6 +195,11 @@ fn what_stands_behind_a_semicolon_is_not_lost() {
         assert_eq!(json!(read(&text)), json!(read(MERMAID)), "{other}");
     };
     same("sequenceDiagram\n  autonumber", "sequenceDiagram; autonumber;\n%%");
+    // The first statement may stand in the line of the header.
+    same("sequenceDiagram\n  autonumber", "sequenceDiagram autonumber\n%%");
+    same("sequenceDiagram\n  autonumber", "sequenceDiagram;autonumber\n%%");
+    same("sequenceDiagram\n", "sequenceDiagram participant C as client; participant S as the server\n");
+    same("sequenceDiagram\n  autonumber", "sequenceDiagram %% a comment\n  autonumber");
     same("participant C as client\n", "%%\nparticipant C as client; ");
     same("Note over C: a note\n", "Note over C: a note; %% with a comment; to its end\n");
     same("Note over C: a note\n", "accTitle: one; C->>C: all of it a title\n");
@@ -317,6 +322,8 @@ fn wrong_diagrams_are_refused() {
     let m = |from: &str, to: &str| MERMAID.replacen(from, to, 1);
     let check = |text: &str, class, line, part: &str| refused(text, Language::Mermaid, class, line, part);
     check("graph TD\n", Class::Syntax, Some(1), "sequenceDiagram");
+    check(&m("sequenceDiagram", "sequenceDiagrams"), Class::Syntax, Some(1), "begins with `sequenceDiagram`");
+    check(&m("sequenceDiagram", "sequenceDiagram nonsense"), Class::Syntax, Some(1), "`nonsense` is no line");
     check(&m("opt rarely", "critical rarely"), Class::Unknown, Some(22), "`critical` cannot be laid");
     check(&m("    %% trapkey: way weight=0.25\n", ""), Class::MissingAnnotation, Some(22), "how probable");
     check(&m("    %% trapkey: loop times=3\n", ""), Class::MissingAnnotation, Some(17), "how often");

@@ -298,8 +298,10 @@ fn blocks_that_change_nothing_are_refused() {
         let fragment = format!(
             "<fragment xmi:type=\"uml:CombinedFragment\" xmi:id=\"c\" name=\"c\" interactionOperator=\"{operator}\"><operand xmi:id=\"o\" name=\"o\">{inside}</operand></fragment>\n"
         );
-        let messages = if inside.contains("say") { think_message.clone() + &say_message } else { think_message.clone() };
-        let mut applied = takes("think", "4 ms") + &format!("<GQAM:GaStep xmi:id=\"p\" base_NamedElement=\"o\" {says}/>\n");
+        let messages =
+            if inside.contains("say") { think_message.clone() + &say_message } else { think_message.clone() };
+        let mut applied =
+            takes("think", "4 ms") + &format!("<GQAM:GaStep xmi:id=\"p\" base_NamedElement=\"o\" {says}/>\n");
         if inside.contains("say") {
             applied += &takes("say", "1 ms");
         }

@@ -10,8 +10,8 @@ use super::ring::ring;
 use super::{effect, held, order, plant, secure};
 use crate::choose::Mode;
 use crate::model::{
-    Attribute, Branches, Component, Connector, Duration, Level, Model, Node, Operation, Pool, Prices, Send, Sequence, Step,
-    Units, Workload,
+    Attribute, Branches, Component, Connector, Duration, Level, Model, Node, Operation, Pool, Prices, Send, Sequence,
+    Step, Units, Workload,
 };
 use crate::{Class, Fault, operation, quantity};
 

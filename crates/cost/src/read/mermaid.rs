@@ -28,6 +28,7 @@ const BACK: [&str; 8] = ["/|--", "/|-", r"\|--", r"\|-", "//--", "//-", r"\\--",
 const ARRIVING: [&str; 14] =
     ["-->>", "->>", "-->", "--)", "->", "-)", r"--|\", r"-|\", "--|/", "-|/", r"--\\", r"-\\", "--//", "-//"];
 const STEP: &str = "step";
+const HEADER: &str = "sequenceDiagram";
 /// Above and below what a file says of itself before the diagram.
 const FRONT_MATTER: &str = "---";
 /// Stands between what a diagram calls a participant and its name.
@@ -125,6 +126,9 @@ impl Reader {
             }
             return Ok("");
         }
+        if !self.begun {
+            return self.begin(line);
+        }
         let (statement, rest) = if to_the_end(line) { (line, "") } else { escape::statement(line) };
         let (statement, rest) = (statement.trim(), rest.trim_start_matches(|it: char| it == ';' || it.is_whitespace()));
         // What Mermaid does not draw would be done.
@@ -134,16 +138,21 @@ impl Reader {
             );
             return Err(self.fault(Class::Syntax, why));
         }
-        if self.begun {
-            if !statement.is_empty() {
-                self.diagram(statement)?;
-            }
-        } else if statement == "sequenceDiagram" {
-            self.begun = true;
-        } else {
-            return Err(self.fault(Class::Syntax, "a Mermaid sequence diagram begins with `sequenceDiagram`"));
+        if !statement.is_empty() {
+            self.diagram(statement)?;
         }
         Ok(rest)
+    }
+
+    /// What begins a diagram; its first statement may stand behind it, in the same line.
+    fn begin<'t>(&mut self, line: &'t str) -> Result<&'t str, Fault> {
+        let rest = line.strip_prefix(HEADER).filter(|rest| !rest.starts_with(is_of_a_word));
+        let Some(rest) = rest else {
+            let why = format!("a Mermaid sequence diagram begins with `{HEADER}`");
+            return Err(self.fault(Class::Syntax, why));
+        };
+        self.begun = true;
+        Ok(rest.trim_start_matches(|it: char| it == ';' || it.is_whitespace()))
     }
 
     /// A comment for people. One that looks like ours would have been passed over.
@@ -472,6 +481,10 @@ fn is_ours(comment: &str) -> bool {
         word.unwrap_or("").replace(['-', '_'], "").eq_ignore_ascii_case("trapkey")
     };
     first("") || first("-_")
+}
+
+fn is_of_a_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
 }
 
 fn unclosed(end: &str, line: usize) -> Fault {
