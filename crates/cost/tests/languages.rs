@@ -349,6 +349,22 @@ fn wrong_diagrams_are_refused() {
     check(&m("  S-->>-C: done", "  %% trapkey: ref main"), Class::Cycle, Some(14), "main -> main");
     check(&m("S-->>-C: done", "S-->>-C:"), Class::Missing, Some(27), "the step has no name");
     check(&m("S-->>-C: done", "S-->>-C: done %% trapkey: step bytes=1"), Class::Syntax, Some(27), "a line of its own");
+    // What stands behind something else would have been lost with it.
+    for line in [
+        "Note over C: a note",
+        "autonumber",
+        "participant C as client",
+        "opt rarely",
+        "C->>+S: order %% first",
+        "accTitle: one",
+    ] {
+        let text = m("Note over C: a note", &format!("{line} %% trapkey: step carries=order"));
+        check(&text, Class::Syntax, Some(12), "a line of its own");
+    }
+    for (open, close) in [("accDescr {", "}"), ("%%{init: {", "}}%%")] {
+        let text = m("Note over C: a note", &format!("{open}\n%% trapkey: step carries=order\n{close}"));
+        check(&text, Class::NoEffect, Some(13), "is said to Mermaid alone: put this behind it");
+    }
     check(&m("%% trapkey: loop", "%% trap-key: loop"), Class::Syntax, Some(18), "is no statement");
     check(&m("time=\"4 ms\"", "time=4 ms"), Class::Syntax, Some(13), "in quotes, `time=\"4 ms\"`");
     check(&m("S->>S: archive\n", "Note over S: nothing\n"), Class::Syntax, Some(26), "has no message");

@@ -80,6 +80,8 @@ struct Reader {
     begun: bool,
     /// The end of what is passed over, and where it begins.
     passing: Option<(&'static str, usize)>,
+    /// The first statement of ours in what is passed over.
+    lost: Option<usize>,
     /// Participants: what the diagram calls them, their name, their line.
     participants: Vec<(String, String, usize)>,
     /// Where the first of each call stands there.
@@ -110,7 +112,14 @@ impl Reader {
     /// The first comment or statement of a line; what is left of the line.
     fn next<'t>(&mut self, line: &'t str) -> Result<&'t str, Fault> {
         if let Some((end, _)) = self.passing {
-            let Some((_, rest)) = line.split_once(end) else { return Ok("") };
+            let closed = line.split_once(end);
+            let ours = says_ours(closed.map_or(line, |(inside, _)| inside)).then_some(self.line);
+            self.lost = self.lost.or(ours);
+            let Some((_, rest)) = closed else { return Ok("") };
+            if let Some(lost) = self.lost {
+                let why = format!("what stands before `{end}` is said to Mermaid alone: put this behind it");
+                return Err(Fault::new(Class::NoEffect, "", why).at(lost));
+            }
             self.passing = None;
             return Ok(rest);
         }
@@ -287,6 +296,12 @@ impl Reader {
 
     /// A line of the diagram itself.
     fn diagram(&mut self, line: &str) -> Result<(), Fault> {
+        if says_ours(line) {
+            let why = format!(
+                "`{line}` has a statement of ours behind something else, where nobody reads it: it stands in a line of its own before what it is about"
+            );
+            return Err(self.fault(Class::Syntax, why));
+        }
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         // Capitals make no other word to Mermaid.
         match word.to_ascii_lowercase().as_str() {
@@ -355,12 +370,6 @@ impl Reader {
             );
             return Err(self.fault(Class::Syntax, why));
         };
-        if let Some((_, comment)) = name.split_once("%%").filter(|(_, comment)| is_ours(comment)) {
-            let why = format!(
-                "to Mermaid `%%{comment}` belongs to the text of the message: it stands in a line of its own before that"
-            );
-            return Err(self.fault(Class::Syntax, why));
-        }
         // `()` draws the arrow to the middle of an activation.
         let from = self.named(from.trim().trim_end_matches("()"));
         let to = self.named(to.trim().trim_start_matches("()").trim_start_matches(['+', '-']));
@@ -481,6 +490,11 @@ fn is_ours(comment: &str) -> bool {
         word.unwrap_or("").replace(['-', '_'], "").eq_ignore_ascii_case("trapkey")
     };
     first("") || first("-_")
+}
+
+/// Whether a comment that was meant for us stands somewhere in a line.
+fn says_ours(line: &str) -> bool {
+    line.split("%%").skip(1).any(is_ours)
 }
 
 fn is_of_a_word(letter: char) -> bool {
