@@ -185,6 +185,34 @@ fn semicolons_end_a_line_and_numbers_are_letters() {
     }
 }
 
+/// What participants are called, and what blocks are for, as Mermaid takes it.
+#[test]
+fn participants_have_one_name_and_blocks_need_no_space() {
+    let m = |one: &str, other: &str| {
+        assert!(MERMAID.contains(one), "{one}");
+        MERMAID.replacen(one, other, 1)
+    };
+    let same = |one: &str, other: &str| {
+        let found = read(&m(one, other), Language::Mermaid).unwrap_or_else(|fault| panic!("{other}: {fault}"));
+        assert_eq!(json!(found), json!(read(MERMAID, Language::Mermaid).unwrap()), "{other}");
+    };
+    same("Note over C: a note", "participant C");
+    same("Note over C: a note", "create actor C as client");
+    same("loop three times", "loop[three times]");
+    same("opt rarely", "OPT(rarely)");
+    let check = |one: &str, other: &str, line, part: &str| {
+        refused(&m(one, other), Language::Mermaid, Class::Doubled, Some(line), part);
+    };
+    // Mermaid would draw the second name everywhere.
+    let part = "`C` is called `client` since line 5, and `the server` here: say it once";
+    check("Note over C: a note", "participant C as the server", 12, part);
+    check("Note over C: a note", "actor C as other", 12, "`C` is called `client`");
+    let late = "  participant C as client\n  participant S as the server\n";
+    let text = m(late, "");
+    let text = text.replacen("  C->>C: prepare", "  client->>client: prepare\n  participant client as other", 1);
+    refused(&text, Language::Mermaid, Class::Doubled, Some(13), "`client` is called `client` since line 12");
+}
+
 /// Behind a semicolon stands another statement, whatever the one before it is.
 #[test]
 fn what_stands_behind_a_semicolon_is_not_lost() {

@@ -27,6 +27,8 @@ const BACK: [&str; 8] = ["/|--", "/|-", r"\|--", r"\|-", "//--", "//-", r"\\--",
 /// Arrows of messages that arrive, the longest first.
 const ARRIVING: [&str; 14] =
     ["-->>", "->>", "-->", "--)", "->", "-)", r"--|\", r"-|\", "--|/", "-|/", r"--\\", r"-\\", "--//", "-//"];
+/// Words behind which a block or a part of it begins.
+const BLOCKS: [&str; 11] = ["rect", "box", "alt", "else", "opt", "loop", "break", "par", "par_over", "and", "critical"];
 const STEP: &str = "step";
 const HEADER: &str = "sequenceDiagram";
 /// Above and below what a file says of itself before the diagram.
@@ -303,16 +305,15 @@ impl Reader {
             return Err(self.fault(Class::Syntax, why));
         }
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        // What a block is for may follow its word without a space.
+        let letters = line.split(|letter| !is_of_a_word(letter)).next().unwrap_or(line);
+        let word = if BLOCKS.iter().any(|it| it.eq_ignore_ascii_case(letters)) { letters } else { word };
         // Capitals make no other word to Mermaid.
         match word.to_ascii_lowercase().as_str() {
-            "participant" | "actor" => {
-                self.participant(rest.trim());
-                Ok(())
-            }
+            "participant" | "actor" => self.participant(rest.trim()),
             "create" => {
                 let rest = rest.trim();
-                self.participant(rest.split_once(char::is_whitespace).map_or(rest, |(_, name)| name.trim()));
-                Ok(())
+                self.participant(rest.split_once(char::is_whitespace).map_or(rest, |(_, name)| name.trim()))
             }
             "autonumber" | "title" | "title:" | "activate" | "deactivate" | "destroy" | "note" | "link" | "links"
             | "properties" | "details" | "acctitle" | "acctitle:" | "accdescr" | "accdescr:" => Ok(()),
@@ -335,16 +336,30 @@ impl Reader {
         }
     }
 
-    fn participant(&mut self, text: &str) {
+    /// Says what a participant is called; to say it again without a name changes nothing.
+    fn participant(&mut self, text: &str) -> Result<(), Fault> {
         // Mermaid's words may have capitals.
         let at = text.as_bytes().windows(AS.len()).position(|part| part.eq_ignore_ascii_case(AS));
         let named = at.and_then(|at| Some((text.get(..at)?, text.get(at + AS.len()..)?)));
         let (id, name) = named.map_or((text, None), |(id, name)| (id, Some(name)));
         // How it is drawn stands in braces behind what the diagram calls it.
         let id = id.split_once("@{").filter(|_| id.trim_end().ends_with('}')).map_or(id, |(id, _)| id);
-        let name = name.unwrap_or(id);
-        self.called.entry(id.trim().to_owned()).or_insert(self.participants.len());
-        self.participants.push((id.trim().to_owned(), escape::read(name.trim()), self.line));
+        let (id, name) = (id.trim(), name.map(|name| escape::read(name.trim())));
+        if let Some((_, before, line)) = self.called.get(id).and_then(|at| self.participants.get(*at)) {
+            return match name.filter(|name| name != before) {
+                None => Ok(()),
+                // Mermaid draws the last name everywhere.
+                Some(name) => {
+                    let why = format!(
+                        "`{id}` is called `{before}` since line {line}, and `{name}` here: say it once, before its first message"
+                    );
+                    Err(self.fault(Class::Doubled, why))
+                }
+            };
+        }
+        self.called.insert(id.to_owned(), self.participants.len());
+        self.participants.push((id.to_owned(), name.unwrap_or_else(|| escape::read(id)), self.line));
+        Ok(())
     }
 
     fn message(&mut self, line: &str) -> Result<(), Fault> {
@@ -371,8 +386,8 @@ impl Reader {
             return Err(self.fault(Class::Syntax, why));
         };
         // `()` draws the arrow to the middle of an activation.
-        let from = self.named(from.trim().trim_end_matches("()"));
-        let to = self.named(to.trim().trim_start_matches("()").trim_start_matches(['+', '-']));
+        let from = self.named(from.trim().trim_end_matches("()"))?;
+        let to = self.named(to.trim().trim_start_matches("()").trim_start_matches(['+', '-']))?;
         let name = escape::read(name.trim());
         let mut fields = self.step.take().unwrap_or_else(|| Fields::new(format!("message {name}"), self.line));
         if from == to {
@@ -394,13 +409,13 @@ impl Reader {
     }
 
     /// The name of a participant; one that was not announced has the name that the diagram uses.
-    fn named(&mut self, id: &str) -> String {
+    fn named(&mut self, id: &str) -> Result<String, Fault> {
         let id = id.trim();
         if let Some((_, name, _)) = self.called.get(id).and_then(|at| self.participants.get(*at)) {
-            return name.clone();
+            return Ok(name.clone());
         }
-        self.participant(id);
-        escape::read(id)
+        self.participant(id)?;
+        Ok(escape::read(id))
     }
 
     /// The one connector between two components.
