@@ -145,6 +145,33 @@ fn work_counts_once_where_message_and_execution_stand_for_it() {
     );
 }
 
+/// Tools keep elements of their own in a model; they are no parts of it, and stand for nothing that is.
+#[test]
+fn what_tools_write_for_themselves_is_passed_over() {
+    let inside = "<packagedElement xmi:type=\"uml:Component\" xmi:id=\"a\" name=\"other\"/><ownedRule xmi:type=\"uml:TimeConstraint\" xmi:id=\"soon\"/>\
+        <packagedElement xmi:type=\"uml:Interaction\" xmi:id=\"j\" name=\"main\"/>";
+    let model_of = |open: &str, close: &str, inside: &str| {
+        let tail = "</packagedElement></uml:Model>";
+        plain().replace(tail, &format!("{open}{inside}{close}</packagedElement></uml:Model>"))
+    };
+    for (open, close) in [
+        ("<xmi:Extension extender=\"a tool\">", "</xmi:Extension>"),
+        ("<eAnnotations xmi:type=\"ecore:EAnnotation\" source=\"a tool\">", "</eAnnotations>"),
+    ] {
+        assert_eq!(json!(model(&model_of(open, close, inside))), json!(model(&plain())), "{open}");
+        let step = takes("extra", "1 ms") + "</xmi:XMI>";
+        let extra = "<contents xmi:type=\"uml:Comment\" xmi:id=\"extra\"/>";
+        let text = model_of(open, close, extra).replace("</xmi:XMI>", &step);
+        refused(&text, Class::NoSuchName, "it is applied to `extra`, and there is none");
+    }
+    // Beside the model it may say what counts, and is left out by name only.
+    let beside = plain().replace("</xmi:XMI>", &format!("<xmi:Extension>{inside}</xmi:Extension>\n</xmi:XMI>"));
+    refused(&beside, Class::UnknownStereotype, "the stereotype `Extension`");
+    let left_out = ["Extension".to_owned()];
+    let found = read_beside(&beside, Language::Xmi, Beside { left_out: &left_out, ..Beside::default() });
+    assert_eq!(json!(found.unwrap()), json!(model(&plain())));
+}
+
 /// An ordering of two occurrences.
 fn ordering(id: &str, before: &str, after: &str) -> String {
     format!(

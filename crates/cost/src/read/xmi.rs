@@ -130,8 +130,30 @@ fn references(node: Node<'_, '_>, key: &str) -> Vec<String> {
     written.chain(children).collect()
 }
 
+/// What tools write for themselves, which is not of the model though it may look like it.
+fn is_for_tools(node: Node<'_, '_>) -> bool {
+    let of_xmi = |space: &str| space.to_ascii_lowercase().contains("xmi");
+    match node.tag_name().name() {
+        "Extension" => node.tag_name().namespace().is_some_and(of_xmi),
+        "eAnnotations" => true,
+        _ => false,
+    }
+}
+
+/// The elements of a document, but for what tools write for themselves.
+fn elements<'a>(document: &'a Document<'a>) -> Vec<Node<'a, 'a>> {
+    let mut end = 0;
+    let of_the_model = |node: &Node<'a, 'a>| {
+        if node.range().start >= end && is_for_tools(*node) {
+            end = node.range().end;
+        }
+        node.range().start >= end
+    };
+    document.descendants().filter(Node::is_element).filter(of_the_model).collect()
+}
+
 struct Reader<'a> {
-    document: &'a Document<'a>,
+    elements: Vec<Node<'a, 'a>>,
     by_id: BTreeMap<&'a str, Node<'a, 'a>>,
     applied: Applied,
     lines: Lines,
@@ -155,7 +177,8 @@ impl<'a> Reader<'a> {
     fn new(document: &'a Document<'a>, left_out: &[String]) -> Result<Self, Fault> {
         let lines = Lines::of(document.input_text());
         let mut by_id = BTreeMap::new();
-        for node in document.descendants().filter(Node::is_element) {
+        let elements = elements(document);
+        for node in elements.iter().copied() {
             if let Some(id) = attribute(node, "id")
                 && by_id.insert(id, node).is_some()
             {
@@ -164,7 +187,8 @@ impl<'a> Reader<'a> {
         }
         let applied = Applied::of(document, &by_id, &lines, left_out)?;
         Ok(Self {
-            document,
+            starts: elements.iter().filter_map(|it| Some((reference(*it, "start")?, *it))).collect(),
+            elements,
             by_id,
             applied,
             lines,
@@ -172,19 +196,18 @@ impl<'a> Reader<'a> {
             called: BTreeMap::new(),
             bodies: Vec::new(),
             loops: BTreeMap::new(),
-            starts: document.descendants().filter_map(|it| Some((reference(it, "start")?, it))).collect(),
             laid: BTreeSet::new(),
             aside: false,
         })
     }
 
-    fn all(&self, wanted: &'static str) -> impl Iterator<Item = Node<'a, 'a>> + use<'a> {
-        self.document.descendants().filter(move |node| node.is_element() && sort(*node) == wanted)
+    fn all(&self, wanted: &'static str) -> impl Iterator<Item = Node<'a, 'a>> {
+        self.elements.iter().copied().filter(move |node| sort(*node) == wanted)
     }
 
     fn draft(mut self, scenario: Option<&str>) -> Result<Draft, Fault> {
         let mut draft = Draft::default();
-        let root = self.document.descendants().find(|node| node.tag_name().name() == "Model");
+        let root = self.elements.iter().copied().find(|node| node.tag_name().name() == "Model");
         let Some(root) = root else {
             return Err(Fault::new(Class::Missing, "", "there is no `uml:Model` in it"));
         };
@@ -213,7 +236,7 @@ impl<'a> Reader<'a> {
             TIMED.contains(&sort(node))
                 || node.tag_name().name() == "ownedRule" && matches!(of, "Interaction" | "InteractionOperand")
         };
-        match self.document.descendants().find(|node| node.is_element() && is_rule(*node)) {
+        match self.elements.iter().copied().find(|node| is_rule(*node)) {
             None => Ok(()),
             Some(rule) => {
                 let why = format!("a `{}` is not heeded: what it demands of times or values would be lost", sort(rule));

@@ -37,7 +37,7 @@ impl<'a> Reader<'a> {
     /// What occurrences say of the orderings at whose ends they are.
     fn ends_of_orderings(&self, is_aside: impl Fn(Node<'a, 'a>) -> bool) -> Result<Ends<'a>, Fault> {
         let mut ends = Ends::new();
-        for occurrence in self.document.descendants().filter(|it| is_occurrence(*it)) {
+        for occurrence in self.elements.iter().copied().filter(|it| is_occurrence(*it)) {
             for (end, (_, key)) in ENDS.iter().enumerate() {
                 for id in references(occurrence, key) {
                     match self.by_id.get(id.as_str()).filter(|it| sort(**it) == "GeneralOrdering") {

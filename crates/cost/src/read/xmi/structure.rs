@@ -11,7 +11,7 @@ use crate::{Class, Fault};
 impl<'a> Reader<'a> {
     /// `uml:Node` and `uml:Device`, and whatever else is a `GaExecHost`.
     pub(super) fn nodes(&mut self, draft: &mut Draft) -> Result<(), Fault> {
-        let all: Vec<_> = self.document.descendants().filter(|node| self.is_node(*node)).collect();
+        let all: Vec<_> = self.elements.iter().copied().filter(|node| self.is_node(*node)).collect();
         for node in all {
             let mut words = self.lines.words(node, "node");
             self.applied.host(attribute(node, "id").unwrap_or(""), &mut words)?;
@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
 
     /// A part is one component: of several, each would do its own share of the work.
     pub(super) fn multiplicities(&self) -> Result<(), Fault> {
-        let elements = || self.document.descendants().filter(Node::is_element);
+        let elements = || self.elements.iter().copied();
         let named = elements().filter(|it| matches!(it.tag_name().name(), "lifeline" | "end"));
         let keys = |it: Node<'a, 'a>| ["represents", "role", "partWithPort"].map(|key| reference(it, key));
         let used: BTreeSet<&str> = named.flat_map(keys).flatten().collect();
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn connectors(&mut self, draft: &mut Draft) -> Result<(), Fault> {
-        let all = self.document.descendants().filter(|node| node.tag_name().name() == "ownedConnector");
+        let all = self.elements.iter().copied().filter(|node| node.tag_name().name() == "ownedConnector");
         let all: Vec<_> = all.collect();
         self.distinguish(all.iter().copied());
         for connector in all {
