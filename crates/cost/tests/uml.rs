@@ -145,6 +145,35 @@ fn work_counts_once_where_message_and_execution_stand_for_it() {
     );
 }
 
+/// What an occurrence, its message and its lifeline say of each other is the same: else one of them would not count.
+#[test]
+fn ends_of_messages_are_where_all_say() {
+    let tell = "<message xmi:id=\"tell\" name=\"tell\" sendEvent=\"tell.s\" receiveEvent=\"tell.r\"/>";
+    assert!(plain().contains(tell));
+    let refused = |text: &str, part: &str| assert!(refused(text, Class::Invalid, part).line.is_some());
+    let other = plain().replacen(tell, &tell.replace("\"tell.r\"", "\"look.r\""), 1);
+    refused(&other, "message tell: its `receiveEvent` belongs to the message `look`");
+    let stray =
+        "<fragment xmi:type=\"uml:MessageOccurrenceSpecification\" xmi:id=\"stray\" covered=\"lb\" message=\"tell\"/>";
+    let stray = plain().replacen(tell, &format!("{stray}{tell}"), 1);
+    refused(&stray, "occurrence stray: it belongs to the message `tell`, of which it is neither");
+    // A message of one interaction whose ends are in another.
+    let away = plain().replacen(tell, "", 1);
+    let interaction = format!(
+        "<packagedElement xmi:type=\"uml:Interaction\" xmi:id=\"j\" name=\"other\">{tell}</packagedElement></uml:Model>"
+    );
+    let away = away.replace("</uml:Model>", &interaction);
+    refused(&away, "occurrence tell.s: it belongs to the message `tell`, which is of another interaction");
+    let lifelines = |a: &str, b: &str| {
+        let text =
+            plain().replacen("<lifeline xmi:id=\"la\"", &format!("<lifeline xmi:id=\"la\" coveredBy=\"{a}\""), 1);
+        text.replacen("<lifeline xmi:id=\"lb\"", &format!("<lifeline xmi:id=\"lb\" coveredBy=\"{b}\""), 1)
+    };
+    let right = lifelines("think.s think.r tell.s", "tell.r look.s look.r");
+    assert_eq!(json!(model(&right)), json!(model(&plain())));
+    refused(&lifelines("think.s", "tell.s tell.r"), "lifeline sb: its `coveredBy` names `tell.s`");
+}
+
 /// Tools keep elements of their own in a model; they are no parts of it, and stand for nothing that is.
 #[test]
 fn what_tools_write_for_themselves_is_passed_over() {

@@ -100,6 +100,11 @@ fn name<'a>(node: Node<'a, '_>) -> &'a str {
     attribute(node, "name").unwrap_or("")
 }
 
+/// Whether it is an end of a message, or where an execution begins or ends.
+fn is_occurrence(node: Node<'_, '_>) -> bool {
+    node.tag_name().name() == "fragment" && sort(node).ends_with("OccurrenceSpecification")
+}
+
 /// The name of an element, or its identifier where it has none.
 fn called<'a>(node: Node<'a, '_>) -> &'a str {
     Some(name(node)).filter(|name| !name.trim().is_empty()).or_else(|| attribute(node, "id")).unwrap_or("")
@@ -343,7 +348,7 @@ impl<'a> Reader<'a> {
         reached
     }
 
-    /// What a lifeline does elsewhere, or which of several it is, would be lost.
+    /// What a lifeline does elsewhere, which of several it is, or what is on another one, would be lost.
     fn lifelines(&self, interaction: Node<'a, 'a>) -> Result<(), Fault> {
         for lifeline in interaction.children().filter(|child| child.tag_name().name() == "lifeline") {
             for (key, why) in [
@@ -356,6 +361,22 @@ impl<'a> Reader<'a> {
                     let what = format!("lifeline {}", name(lifeline));
                     return Err(Fault::new(Class::Unknown, what, why).at(self.lines.line(lifeline)));
                 }
+            }
+            let covered = references(lifeline, "coveredBy");
+            let covered = covered.iter().filter_map(|id| self.by_id.get(id.as_str()).copied());
+            let own = |on: &String| Some(on.as_str()) == attribute(lifeline, "id");
+            let is_elsewhere = |it: &Node<'_, '_>| {
+                let here = is_occurrence(*it) && around(*it) == Some(interaction);
+                let on = if here { references(*it, "covered") } else { Vec::new() };
+                !on.is_empty() && !on.iter().any(own)
+            };
+            if let Some(other) = covered.into_iter().find(is_elsewhere) {
+                let why = format!(
+                    "its `coveredBy` names `{}`, which is `covered` by another one: on which is it?",
+                    called(other)
+                );
+                let what = format!("lifeline {}", called(lifeline));
+                return Err(Fault::new(Class::Invalid, what, why).at(self.lines.line(lifeline)));
             }
         }
         Ok(())

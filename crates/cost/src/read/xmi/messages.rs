@@ -65,6 +65,9 @@ impl<'a> Reader<'a> {
             let why = format!("it belongs to the message `{of}`, and there is none");
             return Err(Fault::new(Class::NoSuchName, name(fragment), why).at(self.lines.line(fragment)));
         };
+        if !self.aside {
+            self.is_end(fragment, message, interaction)?;
+        }
         if reference(message, "sendEvent") != Some(id) {
             return Ok(None);
         }
@@ -108,6 +111,22 @@ impl<'a> Reader<'a> {
         Ok(Some((message, Line::Send(words))))
     }
 
+    /// An occurrence that is no end of its message, or of one that is drawn elsewhere, would be lost or count there.
+    fn is_end(&self, fragment: Node<'a, 'a>, message: Node<'a, 'a>, interaction: Node<'a, 'a>) -> Result<(), Fault> {
+        let ends = ["sendEvent", "receiveEvent"].map(|key| reference(message, key));
+        let why = if message.parent_element() != Some(interaction) {
+            format!("it belongs to the message `{}`, which is of another interaction: draw it there", called(message))
+        } else if !ends.contains(&attribute(fragment, "id")) {
+            format!(
+                "it belongs to the message `{}`, of which it is neither `sendEvent` nor `receiveEvent`: take it out",
+                called(message)
+            )
+        } else {
+            return Ok(());
+        };
+        Err(self.lines.words(fragment, "occurrence").fault(Class::Invalid, 0, why))
+    }
+
     /// The execution that a message starts and that is a step itself, if there is one.
     fn started(&mut self, message: Node<'a, 'a>) -> Option<Node<'a, 'a>> {
         let execution = *self.starts.get(reference(message, "receiveEvent")?)?;
@@ -147,6 +166,12 @@ impl<'a> Reader<'a> {
                 let why = format!("its end `{}` is on {on} lifelines: on which?", name(event));
                 return Err(words.fault(Class::Invalid, 0, why));
             }
+        }
+        let of = received.and_then(|it| reference(it, "message"));
+        if let Some(other) = of.filter(|id| Some(*id) != attribute(message, "id")) {
+            let other = self.by_id.get(other).map_or(other, |it| called(*it));
+            let why = format!("its `receiveEvent` belongs to the message `{other}`: where does it arrive?");
+            return Err(words.fault(Class::Invalid, 0, why));
         }
         if received.is_some_and(|it| it.parent_element() != sent.parent_element()) {
             let place = |event: Node<'a, 'a>| event.parent_element().map_or("", name);

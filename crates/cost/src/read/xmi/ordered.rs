@@ -1,4 +1,4 @@
-//! General orderings (UML 2.5 section 17.12.9): one that says what the order of the fragments says anyway may stand. One that contradicts
+//! General orderings (UML 2.5 section 17.12.10): one that says what the order of the fragments says anyway may stand. One that contradicts
 //! it, that asks for what is not done, or that leads nowhere is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use roxmltree::Node;
 
 use super::super::ring::ring;
 use super::combined::is_break;
-use super::{Reader, around, attribute, called, name, reference, references, sort};
+use super::{Reader, around, attribute, called, is_occurrence, name, reference, references, sort};
 use crate::{Class, Fault};
 
 /// The ends of an ordering, and what an occurrence calls the ordering at whose end it is.
@@ -177,10 +177,6 @@ enum Place<'a> {
     Beside(Node<'a, 'a>),
     /// One after the other.
     InOrder,
-}
-
-fn is_occurrence(node: Node<'_, '_>) -> bool {
-    node.tag_name().name() == "fragment" && sort(node).ends_with("OccurrenceSpecification")
 }
 
 /// From the interaction to a fragment: the fragments and operands that it stands in.
