@@ -501,3 +501,43 @@ fn a_slow_way_to_the_end_has_an_answer_sooner_or_later() {
         assert!((it.mean - 2.0 / 3.0).abs() <= 2.0 * it.half_width.max(0.02), "{firings}: {it:?}");
     }
 }
+
+/// Start and long run hardly know of each other: all runs agree, and the net is mostly elsewhere.
+#[test]
+fn what_all_runs_show_is_no_long_run_where_the_markings_say_otherwise() {
+    let timed = |name: &str, rate: f64, from: &str, to: &str| json!({"name": name, "kind": "timed", "rate": rate, "in": {from: 1}, "out": {to: 1}});
+    let fixed = |name: &str, delay: f64, from: &str, to: &str| json!({"name": name, "kind": "deterministic", "delay": delay, "in": {from: 1}, "out": {to: 1}});
+    let found = |out: f64, back: f64, ends: &[serde_json::Value], seed: u64| {
+        let mut transitions = vec![
+            timed("x", 3.0, "a", "c"),
+            timed("u", 1.0, "b", "d"),
+            timed("v", 2.0, "d", "b"),
+            timed("out", out, "a", "b"),
+            timed("back", back, "b", "a"),
+        ];
+        transitions.extend_from_slice(ends);
+        soon_by(
+            seed,
+            &json!({"net": {"places": [{"name": "a", "tokens": 1}, {"name": "b"}, {"name": "c"}, {"name": "d"}],
+                "transitions": transitions},
+                "ask": [{"id": "a", "kind": "mean_tokens", "place": "a"}, {"id": "x", "kind": "throughput", "transition": "x"}]}),
+            2_000_000,
+        )
+    };
+    for y in [timed("y", 1.0, "c", "a"), fixed("y", 1.0, "c", "a")] {
+        for seed in 1..=3 {
+            // It is left once in thousands of millions of firings, and come to once in more than that.
+            let rare = found(1e-9, 1e-12, std::slice::from_ref(&y), seed);
+            assert!(rare.estimates.is_empty(), "{:?}", rare.estimates);
+            for refusal in rare.unanswered.values() {
+                assert_eq!(refusal.class, Class::TooLarge, "{refusal}");
+                assert!(refusal.why.contains("the runs agree on"), "{refusal}");
+            }
+            // Where it is mostly where it begins, the runs are right, and so they are where they go to and fro.
+            let stays = found(1e-12, 1e-3, std::slice::from_ref(&y), seed).estimates["a"];
+            assert!(stays.reached && (stays.mean - 0.25).abs() < 0.01, "{stays:?}");
+        }
+    }
+    let to_and_fro = found(0.3, 0.2, &[timed("y", 1.0, "c", "a")], 1).estimates["a"];
+    assert!(to_and_fro.reached, "{to_and_fro:?}");
+}

@@ -7,11 +7,13 @@
 
 use super::balance::{self, Drift, Moment};
 use super::figures::{alike, alike_inside, half_width, mean, settled, spread, wilson};
+use super::known::{self, Known};
 use super::machine::{Level, Machine, Watch};
 use super::model::Model;
-use super::passing::{self, Passing};
+use super::passing::{self, LIMITS, Passing};
 use super::{Estimate, Meter};
 use crate::Refusal;
+use crate::ask::Ask;
 use crate::net::Net;
 
 /// Runs side by side at first.
@@ -88,9 +90,10 @@ struct Look {
     mixed: bool,
 }
 
-/// Simulates until each half-width is at most `relative` of its mean, or the meter says stop.
+/// Simulates until each half-width is at most `relative` of its mean, or the meter says stop. With the net go the questions that `measures`
+/// are to answer.
 pub(super) fn simulate(
-    net: &Net,
+    (net, asks): (&Net, &[Ask]),
     model: &Model,
     watch: &Watch,
     seed: u64,
@@ -103,7 +106,7 @@ pub(super) fn simulate(
     let (drifts, one) = (Vec::new(), passing.one);
     let mut all = Runs { model, watch, seed, measures, runs: Vec::new(), length, count: FIRST, drifts, one };
     let mut looks: Vec<Look> = Vec::new();
-    let (mut round, mut on_the_way) = (0, (0, 0));
+    let (mut round, mut on_the_way, mut known) = (0, (0, 0), None);
     all.add(RUNS)?;
     let run_bytes = 272 * (model.parts.len() + model.initial.len()) + 8 * KEPT * measures.len();
     let most = (meter.bytes() / run_bytes.max(1)).clamp(RUNS, MOST);
@@ -116,16 +119,27 @@ pub(super) fn simulate(
             on_the_way = (passing.count(all.runs.iter().map(|run| &run.machine)), all.runs.len());
         }
         let dead = all.dead();
+        if done {
+            // Once, and not where the limit came before.
+            known.get_or_insert_with(|| Known::of(net, asks, LIMITS, meter));
+        }
+        let against = |measure: usize, look: &Look| known.as_ref()?.against(measure, &look.estimate);
         let hidden = |measure: usize| all.drifts.iter().find(|drift| drift.hides(all.level(measure)));
         let reached = on_the_way.0 == 0
-            && looks.iter().enumerate().all(|(at, look)| look.estimate.reached && hidden(at).is_none());
+            && looks
+                .iter()
+                .enumerate()
+                .all(|(at, look)| look.estimate.reached && hidden(at).is_none() && against(at, look).is_none());
         if !done || reached || (dead && all.runs.len() >= most) {
             let estimate = |(measure, look): (usize, &Look)| match hidden(measure) {
                 _ if on_the_way.0 > 0 => Err(passing::refusal(on_the_way)),
                 // A start that is not over drifts, too.
                 Some(_) if first && !done => Ok(Estimate { reached: false, ..look.estimate }),
                 Some(drift) => Err(drift.refusal(model)),
-                None => Ok(look.estimate),
+                None => match against(measure, look) {
+                    Some(value) => Err(known::refusal(&look.estimate, value)),
+                    None => Ok(look.estimate),
+                },
             };
             return Ok(looks.iter().enumerate().map(estimate).collect());
         }

@@ -6,6 +6,7 @@
 
 mod balance;
 mod figures;
+mod known;
 mod long_run;
 mod machine;
 mod model;
@@ -198,6 +199,8 @@ pub fn simulate(net: &Net, asks: &[Ask], plan: Plan, budget: &mut Budget<'_>) ->
     if !long.is_empty() {
         meter.share(long.len());
         let measures: Vec<_> = long.iter().map(|(_, measure)| *measure).collect();
+        let asked: Vec<Ask> = long.iter().map(|(ask, _)| (*ask).clone()).collect();
+        let net = (net, asked.as_slice());
         let estimates = long_run::simulate(net, &model, &watch, plan.seed, &measures, plan.relative, &mut meter)?;
         for ((ask, _), estimate) in long.iter().zip(estimates) {
             match estimate {

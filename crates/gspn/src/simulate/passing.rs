@@ -10,10 +10,8 @@ use crate::explore::{Space, explore};
 use crate::net::Net;
 use crate::{Budget, Class, Limits, Refusal, chain};
 
-/// Markings that are looked at: as many as are explored while a few batches are simulated.
-const MARKINGS: u64 = 20_000;
-/// Bytes that this takes at most.
-const BYTES: u64 = 64 << 20;
+/// Markings that are looked at, as many as are explored while a few batches are simulated, and bytes that this takes.
+pub(super) const LIMITS: Limits = Limits { markings: 20_000, bytes: 64 << 20 };
 
 /// What the markings of a net say of its runs; nothing where it is too large, or cannot be explored.
 #[derive(Debug, Default)]
@@ -27,8 +25,7 @@ pub(super) struct Passing {
 impl Passing {
     pub(super) fn of(net: &Net) -> Self {
         let mut go_on = |_| true;
-        let limits = Limits { markings: MARKINGS, bytes: BYTES };
-        let space = explore(net, 1, &[], &[], &mut Budget::new(limits, &mut go_on));
+        let space = explore(net, 1, &[], &[], &mut Budget::new(LIMITS, &mut go_on));
         space.map_or_else(|_| Self::default(), |space| Self::among(&space))
     }
 

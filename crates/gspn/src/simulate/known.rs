@@ -1,0 +1,64 @@
+//! What the markings of a net say of its long run, where they are few: what no run has come to does not show in their scatter.
+//!
+//! Two parts of a net that hardly know of each other look like one, as long as no run goes from one to the other: all runs agree, and nothing
+//! rises or falls. No number of firings tells that from a long run; the solution of a net that is small does.
+
+use super::{Estimate, Meter};
+use crate::ask::{self, Ask, Value};
+use crate::net::Net;
+use crate::{Budget, Class, Limits, Refusal};
+
+/// How many half-widths an interval is off, at least, that chance does not put there.
+const FAR: f64 = 5.0;
+/// What rounding leaves, relatively.
+const ROUNDING: f64 = 1e-6;
+/// An error of the solution, relative, beyond which it tells nothing.
+const VAGUE: f64 = 0.05;
+/// The part of the time left that solving takes at most,
+const PART: f64 = 0.25;
+/// and how often it is asked for the time, every few milliseconds.
+const LOOKS: u32 = 1_000;
+
+/// Values of questions about the long run, each with how far it may be off; nothing of those that are not known.
+#[derive(Debug)]
+pub(super) struct Known(Vec<Option<(f64, f64)>>);
+
+impl Known {
+    /// Solves what is asked about the long run of `net`, within `limits`.
+    pub(super) fn of(net: &Net, asks: &[Ask], limits: Limits, meter: &mut Meter<'_, '_>) -> Self {
+        let gone = meter.budget.gone();
+        let (until, mut looks) = (gone + (1.0 - gone) * PART, 0);
+        let outer = &mut *meter.budget;
+        let mut go_on = |progress| {
+            looks += 1;
+            looks < LOOKS && outer.gone() <= until && outer.look(progress).is_ok()
+        };
+        let answer = ask::answer(net, asks, &mut Budget::new(limits, &mut go_on)).unwrap_or_default();
+        let value = |ask: &Ask| match answer.values.get(&ask.id) {
+            Some(Value::Number(value)) => {
+                let error = answer.error.get(&ask.id).copied().unwrap_or_default();
+                (error <= VAGUE).then_some((*value, error * value.abs()))
+            }
+            _ => None,
+        };
+        Self(asks.iter().map(value).collect())
+    }
+
+    /// The value of a question that `estimate` is no interval of.
+    pub(super) fn against(&self, question: usize, estimate: &Estimate) -> Option<f64> {
+        let (value, error) = (*self.0.get(question)?)?;
+        let near = FAR * estimate.half_width + error + ROUNDING * f64::max(value.abs(), estimate.mean.abs());
+        // Nothing is against an estimate that is none.
+        ((estimate.mean - value).abs() > near).then_some(value)
+    }
+}
+
+/// Why runs that show `estimate` are no long run of a net whose markings say `value`.
+pub(super) fn refusal(estimate: &Estimate, value: f64) -> Refusal {
+    let why = format!(
+        "the runs agree on {:.3e}, and the markings of the net say that its long run is {value:.3e}: none of them, or too few, had come to \
+         where it mostly is when the limit of firings or of time was reached; allow more, or ask `solve`",
+        estimate.mean
+    );
+    Refusal::new(Class::TooLarge, "", why)
+}
