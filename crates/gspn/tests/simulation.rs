@@ -541,3 +541,58 @@ fn what_all_runs_show_is_no_long_run_where_the_markings_say_otherwise() {
     let to_and_fro = found(0.3, 0.2, &[timed("y", 1.0, "c", "a")], 1).estimates["a"];
     assert!(to_and_fro.reached, "{to_and_fro:?}");
 }
+
+/// Of so many markings that nobody knows where the net stays: what is left for ever is found from where the runs are.
+#[test]
+fn a_rare_end_of_a_large_net_is_no_long_run_before_it() {
+    let timed = |name: &str, rate: f64, from: serde_json::Value, to: serde_json::Value| json!({"name": name, "kind": "timed", "rate": rate, "in": from, "out": to});
+    let found = |customers: u64, firings: u64, places: &[(&str, u64)], others: &[serde_json::Value]| {
+        let mut all: Vec<_> =
+            (0..7).map(|at| json!({"name": format!("p{at}"), "tokens": if at == 0 { customers } else { 0 }})).collect();
+        all.extend(places.iter().map(|(name, tokens)| json!({"name": name, "tokens": tokens})));
+        let step = |at: u32| {
+            timed(
+                &format!("t{at}"),
+                1.0 + f64::from(at),
+                json!({format!("p{at}"): 1}),
+                json!({format!("p{}", (at + 1) % 7): 1}),
+            )
+        };
+        // Where customers pass with what is not theirs, there is no other way.
+        let crossed = places.iter().any(|(name, _)| *name == "x");
+        let mut transitions: Vec<_> = (0..7).filter(|at| !crossed || ![0, 3].contains(at)).map(step).collect();
+        transitions.extend_from_slice(others);
+        let document = read(&json!({"net": {"places": all, "transitions": transitions},
+            "ask": [{"id": "served", "kind": "throughput", "transition": "t1"}]}));
+        let plan = Plan { firings, relative: 0.002, seed: 5 };
+        simulate(&document.net, &document.asks, plan, &mut Budget::new(Limits::default(), &mut |_| true)).unwrap()
+    };
+    let none = found(20, 4_000_000, &[], &[]);
+    assert!(none.unanswered.is_empty(), "{:?}", none.unanswered);
+    // A customer is lost, and none is ever brought back.
+    let lost = timed("lose", 1e-12, json!({"p3": 1}), json!({}));
+    let lost = found(20, 1_000_000, &[], &[lost]);
+    let refusal = &lost.unanswered["served"];
+    assert!(refusal.class == Class::TooLarge && refusal.why.contains("`lose` can fire"), "{refusal}");
+    // What one has another waits for, and the other way round; all firings lead back but from there.
+    let crossed = |name: &str, from: &str, held: &str, first: &str, then: &str, to: &str| {
+        [
+            timed(&format!("{name} first"), 1.0, json!({from: 1, first: 1}), json!({held: 1})),
+            timed(&format!("{name} then"), 1e9, json!({held: 1, then: 1}), json!({to: 1, first: 1, then: 1})),
+        ]
+    };
+    let [one, two] = [crossed("x", "p0", "x", "r", "s", "p1"), crossed("y", "p3", "y", "s", "r", "p4")].map(Vec::from);
+    let locked = found(20, 1_000_000, &[("x", 0), ("y", 0), ("r", 1), ("s", 1)], &[one, two].concat());
+    let refusal = &locked.unanswered["served"];
+    assert!(refusal.why.contains("nothing fires any more"), "{refusal}");
+    // It can be known which markings are left: there are 2 x 38,760 of them.
+    let once = [
+        timed("switch", 1e-12, json!({"on": 1}), json!({"off": 1})),
+        timed("again", 1.0, json!({"off": 1, "key": 1}), json!({"on": 1, "key": 1})),
+        timed("tick", 1.0, json!({"off": 1}), json!({"off": 1})),
+    ];
+    let places = [("on", 1), ("off", 0), ("key", 0)];
+    let switched = found(14, 4_000_000, &places, &once);
+    let refusal = &switched.unanswered["served"];
+    assert!(refusal.why.contains("16 of 16 runs were in markings that the net leaves for ever"), "{refusal}");
+}

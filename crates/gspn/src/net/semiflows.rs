@@ -42,6 +42,15 @@ pub(crate) fn bounds(net: &Net) -> Vec<Option<Tokens>> {
     most
 }
 
+/// [`bounds`], and where those leave a place out, by sums of tokens that firings may lower.
+pub(crate) fn all_bounds(net: &Net) -> Vec<Option<Tokens>> {
+    let mut most = bounds(net);
+    if most.iter().any(Option::is_none) {
+        super::cover::bounds(net, &super::invariants::changes(net), &mut most);
+    }
+    most
+}
+
 /// For each place the most tokens in it where immediates only take from it, one of them whenever there are enough: time passes only while
 /// there are fewer, and one timed firing adds to those.
 fn emptied(net: &Net) -> Vec<Option<Tokens>> {

@@ -11,6 +11,7 @@ use super::known::{self, Known};
 use super::machine::{Level, Machine, Watch};
 use super::model::Model;
 use super::passing::{self, LIMITS, Passing};
+use super::walk::{End, Ends};
 use super::{Estimate, Meter};
 use crate::Refusal;
 use crate::ask::Ask;
@@ -102,11 +103,11 @@ pub(super) fn simulate(
     meter: &mut Meter<'_, '_>,
 ) -> Result<Vec<Result<Estimate, Refusal>>, Refusal> {
     let length = batch(model, watch, seed, meter)?;
-    let passing = Passing::of(net);
+    let (mut passing, mut ends, mut end) = (Passing::of(net), None, None::<End>);
     let (drifts, one) = (Vec::new(), passing.one);
     let mut all = Runs { model, watch, seed, measures, runs: Vec::new(), length, count: FIRST, drifts, one };
     let mut looks: Vec<Look> = Vec::new();
-    let (mut round, mut on_the_way, mut known) = (0, (0, 0), None);
+    let (mut round, mut on_the_way, mut looked, mut known) = (0, (0, 0), 0, None);
     all.add(RUNS)?;
     let run_bytes = 272 * (model.parts.len() + model.initial.len()) + 8 * KEPT * measures.len();
     let most = (meter.bytes() / run_bytes.max(1)).clamp(RUNS, MOST);
@@ -117,6 +118,7 @@ pub(super) fn simulate(
             looks = (0..measures.len()).map(|measure| all.look(measure, relative)).collect();
             all.drifts = all.drifting(relative);
             on_the_way = (passing.count(all.runs.iter().map(|run| &run.machine)), all.runs.len());
+            looked = all.runs.len();
         }
         let dead = all.dead();
         if done {
@@ -125,17 +127,30 @@ pub(super) fn simulate(
         }
         let against = |measure: usize, look: &Look| known.as_ref()?.against(measure, &look.estimate);
         let hidden = |measure: usize| all.drifts.iter().find(|drift| drift.hides(all.level(measure)));
-        let reached = on_the_way.0 == 0
+        let mut reached = on_the_way.0 == 0
             && looks
                 .iter()
                 .enumerate()
                 .all(|(at, look)| look.estimate.reached && hidden(at).is_none() && against(at, look).is_none());
+        if (reached || !done) && !dead && on_the_way.0 == 0 && passing.is_open() {
+            // Before anything is said of a net that is too large to know where it stays. Runs that have begun since are none of what is said.
+            let machines: Vec<&Machine<'_>> = all.runs.iter().take(looked).map(|run| &run.machine).collect();
+            if passing.further(net, meter.firings) {
+                on_the_way = (passing.count(machines.iter().copied()), machines.len());
+                end = None;
+            } else {
+                let ends = ends.get_or_insert_with(|| Ends::of(net, model));
+                end = ends.search(model, seed, &machines, meter.firings);
+            }
+            reached &= on_the_way.0 == 0 && end.is_none();
+        }
         if !done || reached || (dead && all.runs.len() >= most) {
             let estimate = |(measure, look): (usize, &Look)| match hidden(measure) {
                 _ if on_the_way.0 > 0 => Err(passing::refusal(on_the_way)),
+                Some(drift) if done || !first => Err(drift.refusal(model)),
+                _ if let Some(end) = end => Err(end.refusal(model)),
                 // A start that is not over drifts, too.
-                Some(_) if first && !done => Ok(Estimate { reached: false, ..look.estimate }),
-                Some(drift) => Err(drift.refusal(model)),
+                Some(_) => Ok(Estimate { reached: false, ..look.estimate }),
                 None => match against(measure, look) {
                     Some(value) => Err(known::refusal(&look.estimate, value)),
                     None => Ok(look.estimate),
@@ -144,8 +159,9 @@ pub(super) fn simulate(
             return Ok(looks.iter().enumerate().map(estimate).collect());
         }
         round += 1;
+        all.one = passing.one;
         // More runs would begin at the start again, where those that there are have not left it yet.
-        let may_add = all.runs.len() < most && on_the_way.0 == 0;
+        let may_add = all.runs.len() < most && on_the_way.0 == 0 && end.is_none();
         if may_add && (dead || round % 3 != 0 && looks.iter().any(|look| look.mixed)) {
             all.add(all.runs.len().min(most - all.runs.len()))?;
         } else {

@@ -14,6 +14,7 @@ mod passing;
 mod random;
 mod replicate;
 mod trap;
+mod walk;
 
 use std::collections::BTreeMap;
 

@@ -42,7 +42,7 @@ pub(super) fn endless(model: &Model, marking: &[u64]) -> Option<Refusal> {
 }
 
 /// The immediates that are enabled, of the highest priority that any of them has.
-fn ready(model: &Model, marking: &[u64]) -> Vec<usize> {
+pub(super) fn ready(model: &Model, marking: &[u64]) -> Vec<usize> {
     let (mut ready, mut highest) = (Vec::new(), 0);
     for (index, part) in model.parts.iter().enumerate() {
         let Time::Immediate { priority, .. } = part.time else { continue };
