@@ -189,3 +189,29 @@ fn less_than_a_transform_can_tell_is_said_to_be_so() {
     }
     close(&answer, "earlier", (-65.0_f64).exp());
 }
+
+/// Between 1e-300 and 1e300 a long run has no digits, and when it begins is known all the same.
+#[test]
+fn a_time_until_a_class_is_entered_needs_no_long_run_inside() {
+    let timed = |name: &str, rate: f64, from: &str, to: &str| json!({"name": name, "kind": "timed", "rate": rate, "in": {from: 1}, "out": {to: 1}});
+    let answer = |start: &str, ring: &[serde_json::Value]| {
+        let places = ["s", "a", "b", "c"].map(|name| json!({"name": name, "tokens": u8::from(name == start)}));
+        let transitions = [&[timed("begin", 4.0, "s", "a")], ring].concat();
+        solve(&json!({"net": {"places": places, "transitions": transitions},
+            "ask": [{"id": "until", "kind": "mtta"}, {"id": "b", "kind": "mean_tokens", "place": "b"}]}))
+    };
+    let three = [timed("ab", 1e300, "a", "b"), timed("bc", 1e-300, "b", "c"), timed("ca", 1e300, "c", "a")];
+    let two = [timed("ab", 1e300, "a", "b"), timed("ba", 1e-300, "b", "a")];
+    for ring in [&three[..], &two] {
+        for (start, until) in [("a", 0.0), ("b", 0.0), ("s", 0.25)] {
+            let answer = answer(start, ring);
+            close(&answer, "until", until);
+            // Why, and what to do.
+            let refusal = &answer.unanswered["b"];
+            assert_eq!(refusal.class, Class::Unsupported);
+            for said in ["from 1e-300 to 1e300", "600 orders of magnitude", "leave out"] {
+                assert!(refusal.why.contains(said), "{start}: {said}: {refusal}");
+            }
+        }
+    }
+}

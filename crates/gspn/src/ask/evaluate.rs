@@ -245,7 +245,7 @@ impl Solved {
                 Value::Number(self.solution.mean(*at, &reward, budget)?)
             }
             Question::InitialProbability { condition } => Value::Number(solution.initially(condition)),
-            Question::TimeToAbsorption => Value::Number(solution.long_run(budget)?.time_to_bottom),
+            Question::TimeToAbsorption => Value::Number(solution.time_to_bottom(budget)?),
             Question::PassageMean { condition } => Value::Number(certainly(&solution.passage(condition, budget)?)?),
             Question::PassageQuantile { condition, level } => {
                 Value::Number(solution.quantile(condition, *level, budget)?)

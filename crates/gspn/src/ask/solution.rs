@@ -60,6 +60,21 @@ impl Solution {
         }
     }
 
+    /// Mean time until a closed class is entered. Where the long run inside of these cannot be solved, this may be known all the same.
+    pub(crate) fn time_to_bottom(&mut self, budget: &mut Budget<'_>) -> Result<f64, Refusal> {
+        let refusal = match self.long_run(budget) {
+            Ok(long_run) => return Ok(long_run.time_to_bottom),
+            Err(refusal) => refusal,
+        };
+        if refusal.class != Class::Unsupported {
+            return Err(refusal);
+        }
+        let (closed, _) = chain::closed(self.space.chain());
+        let reached = chain::passage(self.space.chain(), self.space.initial(), &closed, budget)?;
+        // Nothing is lost on the way: a closed class is entered for certain.
+        if (reached.probability - 1.0).abs() <= OFF { Ok(reached.mean) } else { Err(refusal) }
+    }
+
     /// The mean of `rewards` at a time, or in the long run.
     pub(crate) fn mean(&mut self, at: Option<f64>, rewards: &[f64], budget: &mut Budget<'_>) -> Result<f64, Refusal> {
         let Some(at) = at else { return Ok(dot(&self.long_run(budget)?.distribution, rewards)) };
@@ -163,8 +178,20 @@ impl Solution {
         let checks = self.checks(net, flows, symmetry, budget)?;
         let Checks { residual, flow_balance, invariants } = checks;
         if [residual, flow_balance, invariants].iter().any(|off| off.is_nan() || *off > OFF) {
+            let each = [
+                ("flows into and out of a state", residual),
+                ("what a place gets and gives away", flow_balance),
+                ("sums of tokens that no firing changes", invariants),
+            ];
+            let failed: Vec<String> = each
+                .into_iter()
+                .filter(|(_, off)| off.is_nan() || *off > OFF)
+                .map(|(what, off)| format!("{what} are {off:.1e} off"))
+                .collect();
             let why = format!(
-                "the solution does not pass its checks: residual {residual:e}, flow balance {flow_balance:e}, invariants {invariants:e}"
+                "the solution does not pass its checks: relatively, {}, and {OFF:e} is let pass; {}",
+                failed.join(", "),
+                chain::apart(self.space.chain())
             );
             return Err(Refusal::new(Class::Unsupported, "", why));
         }

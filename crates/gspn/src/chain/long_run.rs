@@ -6,6 +6,11 @@ use crate::Budget;
 use crate::components::{self, Components};
 use crate::{Class, Refusal};
 
+/// What flows and the sum of probabilities may be off, relatively.
+const BALANCE: f64 = 1e-9;
+/// Orders of magnitude between rates that are a reason for a solution to be off.
+const APART: f64 = 30.0;
+
 /// The long run of a chain.
 #[derive(Debug)]
 pub struct LongRun {
@@ -168,15 +173,67 @@ fn check(chain: &Chain, inside: impl Fn(usize, usize) -> bool, found: &mut LongR
     }
     found.residual = if largest > 0.0 { worst / largest } else { 0.0 };
     let total = sum(found.distribution.iter().copied());
-    let sound = found.residual <= 1e-9 && (total - 1.0).abs() < 1e-9 && found.time_to_bottom.is_finite();
+    let sound = found.residual <= BALANCE && (total - 1.0).abs() < BALANCE && found.time_to_bottom.is_finite();
     if !sound {
         let residual = found.residual;
-        let why = if residual.is_finite() && total.is_finite() {
-            format!("the solution does not pass its checks: residual {residual:e}, sum of probabilities {total}")
+        let cause = apart(chain);
+        let why = if !residual.is_finite() || !total.is_finite() {
+            format!("rates are too far apart: in the solution is a flow that a number cannot say; {cause}")
+        } else if residual > BALANCE {
+            format!(
+                "the solution does not pass its checks: flows into and out of a state are {residual:.1e} of the largest flow apart, and \
+                 {BALANCE:e} is let pass; {cause}"
+            )
+        } else if found.time_to_bottom.is_finite() {
+            format!("the solution does not pass its checks: probabilities add up to {total}, and not to 1; {cause}")
         } else {
-            "rates are too far apart: in the solution is a flow that a number cannot say".to_owned()
+            format!("the time until a closed class is entered is more than a number can say; {cause}")
         };
         return Err(Refusal::new(Class::Unsupported, "", why));
     }
     Ok(())
+}
+
+/// What usually makes a solution of `chain` fail its checks, and what to do.
+pub(crate) fn apart(chain: &Chain) -> String {
+    let rates = || (0..chain.len()).flat_map(|state| chain.row(state)).map(|(_, rate)| rate);
+    let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
+    let orders = most.log10() - least.log10();
+    if orders < APART {
+        return "ask `simulate` for an estimate".to_owned();
+    }
+    format!(
+        "its rates go from {least:e} to {most:e}, {orders:.0} orders of magnitude apart, and what is made of several of them is more or less than a number can say: \
+         leave out what is too rare to matter, or make what is far faster than all else immediate"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which check, by how much, what is let pass, why, and what to do.
+    #[test]
+    fn a_check_that_fails_says_so() {
+        let why = |rates: [f64; 2], distribution: [f64; 2]| {
+            let chain = Chain::from_rows(vec![0, 1, 2], vec![1, 0], rates.to_vec());
+            let (distribution, spent) = (distribution.to_vec(), vec![0.0; 2]);
+            let mut found = LongRun { distribution, bottoms: 1, spent, time_to_bottom: 0.0, residual: 0.0 };
+            check(&chain, |_, _| true, &mut found).map_err(|refusal| refusal.why)
+        };
+        assert_eq!(why([1.0, 3.0], [0.75, 0.25]), Ok(()));
+        let flows = why([1.0, 3.0], [1.0, 0.0]).unwrap_err();
+        assert!(
+            flows.contains("flows into and out of a state are 1.0e0 of the largest flow apart, and 1e-9 is let pass"),
+            "{flows}"
+        );
+        assert!(flows.ends_with("ask `simulate` for an estimate"), "{flows}");
+        let apart = why([1e-20, 1e40], [1.0, 0.0]).unwrap_err();
+        assert!(
+            apart.contains("go from 1e-20 to 1e40, 60 orders of magnitude apart") && apart.contains("leave out"),
+            "{apart}"
+        );
+        let sum = why([1.0, 3.0], [0.375, 0.125]).unwrap_err();
+        assert!(sum.contains("probabilities add up to 0.5"), "{sum}");
+    }
 }

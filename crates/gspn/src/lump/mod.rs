@@ -172,7 +172,7 @@ impl Solved<'_> {
                 Value::Number(self.solution.mean(*at, &reward, budget)?)
             }
             Question::InitialProbability { condition } => Value::Number(self.solution.initially(condition)),
-            Question::TimeToAbsorption => Value::Number(self.solution.long_run(budget)?.time_to_bottom),
+            Question::TimeToAbsorption => Value::Number(self.solution.time_to_bottom(budget)?),
             Question::PassageMean { condition } => {
                 let reached = self.solution.passage(condition, budget)?;
                 if !reached.certain {
