@@ -246,6 +246,113 @@ fn queues_that_share_servers_are_explored() {
     assert_eq!(answer(&net.net, &net.asks, 1000).unwrap_err().class, Class::TooLarge);
 }
 
+/// Customers who think, join one of some queues for the same servers at once, and then think again, join one at once (when their server is
+/// given to another), or go on to a last place before they think: in random order of service, which is `weight` times the tokens of each queue.
+fn in_random_order(
+    (customers, servers): (u64, u64),
+    rates: &[f64],
+    (joins, onward): (&[u32], &[u32]),
+    weight: impl Fn(usize) -> f64,
+) -> serde_json::Value {
+    let mut places = vec![
+        json!({"name": "think", "tokens": customers}),
+        json!({"name": "door"}),
+        json!({"name": "last"}),
+        json!({"name": "free", "tokens": servers}),
+    ];
+    let mut transitions = vec![
+        json!({"name": "come", "kind": "timed", "servers": "inf", "rate": 0.7, "in": {"think": 1}, "out": {"door": 1}}),
+        json!({"name": "leave", "kind": "timed", "rate": 1.3, "in": {"last": 1}, "out": {"think": 1}}),
+    ];
+    let priority = 1 + u32::from(onward.contains(&1));
+    for (at, (rate, (join, to))) in rates.iter().zip(joins.iter().zip(onward)).enumerate() {
+        let (queue, busy) = (format!("q{at}"), format!("b{at}"));
+        places.extend([json!({"name": queue}), json!({"name": busy})]);
+        transitions.extend([
+            json!({"name": format!("join{at}"), "kind": "immediate", "weight": join, "in": {"door": 1}, "out": {&queue: 1}}),
+            json!({"name": format!("take{at}"), "kind": "immediate", "weight": weight(at), "priority": priority, "weight_by": queue, "in": {&queue: 1, "free": 1}, "out": {&busy: 1}}),
+            json!({"name": format!("serve{at}"), "kind": "timed", "servers": "inf", "rate": 0.6 * rate, "in": {&busy: 1}, "out": {"think": 1, "free": 1}}),
+        ]);
+        let to = ["last", "door", "think"][*to as usize % 3];
+        transitions.push(json!({"name": format!("on{at}"), "kind": "timed", "servers": "inf", "rate": 0.4 * rate, "in": {&busy: 1}, "out": {to: 1, "free": 1}}));
+    }
+    let means = places.iter().map(|it| json!({"id": it["name"], "kind": "mean_tokens", "place": it["name"]}));
+    let flows = transitions.iter().map(|it| json!({"id": it["name"], "kind": "throughput", "transition": it["name"]}));
+    let idle = [json!({"id": "idle", "kind": "prob", "where": [["free", "==", servers], ["last", ">", 0]]})];
+    let asks: Vec<_> = means.chain(flows).chain(idle).collect();
+    json!({"net": {"places": places, "transitions": transitions}, "ask": asks})
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn queues_that_share_servers_in_random_order_are_a_station(
+        size in (1_u64..6, 1_u64..4),
+        rate in 1_u32..9,
+        ways in prop::collection::vec((1_u32..6, 0_u32..3), 2..4),
+        weight in 1_u32..4,
+    ) {
+        let (joins, onward): (Vec<u32>, Vec<u32>) = ways.into_iter().unzip();
+        let rates = vec![f64::from(rate) / 4.0; joins.len()];
+        let net = document(&in_random_order(size, &rates, (&joins, &onward), |_| f64::from(weight) / 3.0));
+        let product = answer(&net.net, &net.asks, 0).unwrap();
+        prop_assert!(product.unanswered.is_empty(), "{:?}", product.unanswered);
+        let queue = net.net.place("q0").unwrap();
+        let mut asks = net.asks.clone();
+        // What is not a sum over stations is explored, and so is all where there are few markings: nothing but counts is then known from the product.
+        let condition = Condition { terms: vec![(queue, Compare::Greater, 0)] };
+        asks.push(Ask { id: "someone waits".into(), question: Question::Probability { condition, at: None } });
+        prop_assert!(answer(&net.net, &asks, 0).unwrap().unanswered.contains_key("someone waits"));
+        let explored = answer(&net.net, &[asks, vec![Ask { id: "now".into(), question: Question::MeanTokens { place: queue, at: Some(0.0) } }]].concat(), 8_000_000).unwrap();
+        for ask in &net.asks {
+            let (one, other) = (number(&product, &ask.id), number(&explored, &ask.id));
+            prop_assert!((one - other).abs() <= 1e-9 * other.abs() + 1e-13, "{}: {} and {}", ask.id, one, other);
+        }
+    }
+}
+
+/// With what is not alike for all who wait there is no product: other times, other weights, one clerk for all of a kind.
+#[test]
+fn random_order_of_what_is_not_alike_is_explored() {
+    let net = |rates: &[f64], weight: fn(usize) -> f64| in_random_order((5000, 2), rates, (&[1, 2], &[0, 2]), weight);
+    let found = |net: &serde_json::Value| {
+        let net = document(net);
+        answer(&net.net, &net.asks, 1000)
+    };
+    let alike = net(&[2.0, 2.0], |_| 1.0);
+    assert!(number(&found(&alike).unwrap(), "serve0") > 0.1);
+    let mut single = alike.clone();
+    single["net"]["transitions"][4]["servers"] = json!(1);
+    let mut weights_alone = alike.clone();
+    weights_alone["net"]["transitions"][3].as_object_mut().unwrap().remove("weight_by");
+    let mut looked_at = alike.clone();
+    looked_at["net"]["transitions"][0]["inhibit"] = json!({"q1": 7});
+    // Who comes back at once is among those that wait for its server, and others are not.
+    let mut back = in_random_order((5000, 2), &[2.0, 2.0], (&[1, 2], &[0, 1]), |_| 1.0);
+    assert!(number(&found(&back).unwrap(), "serve0") > 0.1);
+    for at in [3, 7] {
+        back["net"]["transitions"][at]["priority"] = json!(1);
+    }
+    let mut straight = alike.clone();
+    straight["net"]["transitions"][9]["out"] = json!({"q0": 1, "free": 1});
+    let mut urgent = alike.clone();
+    urgent["net"]["transitions"][3]["priority"] = json!(2);
+    let others = [
+        net(&[2.0, 2.5], |_| 1.0),
+        net(&[2.0, 2.0], |at| 1.0 + at as f64),
+        single,
+        weights_alone,
+        looked_at,
+        urgent,
+        back,
+        straight,
+    ];
+    for (at, other) in others.iter().enumerate() {
+        assert_eq!(found(other).map_err(|refusal| refusal.class).unwrap_err(), Class::TooLarge, "{at}");
+    }
+}
+
 /// What looks like servers and is not: somebody keeps one, brings another, or looks at who is free.
 #[test]
 fn servers_that_get_lost_are_explored() {

@@ -7,7 +7,7 @@
 //! place of n tokens with no more than k servers, and the immediate, which nothing else competes with, is a way there at once.
 //!
 //! Where two queues take the same servers it is not: which of them gets a free one is a matter of weights, whoever came first and
-//! however many wait. Only a choice by their numbers would have a product form (BCMP), and no net says that. Such nets are explored.
+//! however many wait. Only a choice by their numbers has a product form ([`super::shared`]). Others are explored.
 //!
 //! A place that every transition gives back to what it took from it never changes: it only says how many may fire side by side.
 
@@ -15,7 +15,7 @@ use crate::net::{Arc, Kind, Net, Place, Rate, Servers, Transition, build};
 
 /// What the tokens of a place are, by the number of customers at the station.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sort {
+pub(super) enum Sort {
     /// Customers that wait.
     Waiting,
     /// Customers that are served, each with a server.
@@ -31,9 +31,15 @@ pub(super) struct Held {
     /// The place of the station in the net that [`without`] makes, and the servers.
     pub(super) station: usize,
     servers: u64,
+    /// Where several queues have the same servers: where the customers of this one are served, and only these are in the place.
+    pub(super) own: Option<usize>,
 }
 
 impl Held {
+    pub(super) fn new(sort: Sort, station: usize, servers: u64, own: Option<usize>) -> Self {
+        Self { sort, station, servers, own }
+    }
+
     /// Tokens in this place with so many customers at the station.
     pub(super) fn tokens(&self, customers: u64) -> u64 {
         match self.sort {
@@ -75,14 +81,14 @@ pub(super) fn without(net: &Net) -> Option<(Net, Vec<Option<Held>>)> {
         transitions[taker].inputs.retain(|arc| arc.place == queue);
         places[free].tokens = 0;
         for (place, sort) in [(queue, Sort::Waiting), (busy, Sort::Served), (free, Sort::Free)] {
-            held[place] = Some(Held { sort, station: busy, servers });
+            held[place] = Some(Held::new(sort, busy, servers, None));
         }
     }
     Some((build(net.name(), places, transitions).ok()?, held))
 }
 
 /// For each place the transitions that take from it, put into it or look at it, in their order.
-fn touching(net: &Net) -> Vec<Vec<usize>> {
+pub(super) fn touching(net: &Net) -> Vec<Vec<usize>> {
     let mut touching: Vec<Vec<usize>> = vec![Vec::new(); net.places().len()];
     for (index, it) in net.transitions().iter().enumerate() {
         for arc in it.inputs.iter().chain(&it.outputs).chain(&it.inhibitors) {
@@ -94,11 +100,11 @@ fn touching(net: &Net) -> Vec<Vec<usize>> {
     touching
 }
 
-fn takes(it: &Transition, place: usize) -> bool {
+pub(super) fn takes(it: &Transition, place: usize) -> bool {
     it.inputs.iter().any(|arc| arc.place == place)
 }
 
-fn puts(it: &Transition, place: usize) -> bool {
+pub(super) fn puts(it: &Transition, place: usize) -> bool {
     it.outputs.iter().any(|arc| arc.place == place)
 }
 

@@ -7,12 +7,14 @@
 
 mod held;
 mod network;
+mod shared;
 mod station;
 mod sums;
 mod wide;
 
 use self::held::Held;
 use self::network::Networks;
+use self::shared::Shared;
 use self::sums::Sums;
 use crate::ask::{Answer, Ask, Checks, Condition, Question, Value};
 use crate::bounds::Jobs;
@@ -29,6 +31,8 @@ pub(crate) struct Product {
     networks: Networks,
     /// For each place, whether it belongs to a station with tokens as servers.
     held: Vec<Option<Held>>,
+    /// For each place of a queue among others for the same servers, which part of the station's customers are its own.
+    parts: Vec<Option<f64>>,
     /// Tangible markings that can be reached at least.
     markings: u64,
 }
@@ -40,14 +44,24 @@ impl Product {
         if net.transitions().iter().any(|it| it.inputs.is_empty() || it.outputs.is_empty()) {
             return None;
         }
-        let (net, held) = held::without(net)?;
-        let networks = network::find(&net)?;
+        let (net, mut held) = held::without(net)?;
+        let (net, shared) = shared::without(net, &mut held)?;
+        let networks = network::find(&net, &shared)?;
+        let mut parts = vec![None; held.len()];
+        for Shared { busy, .. } in &shared {
+            let all: f64 = busy.iter().map(|place| networks.visits[*place]).sum();
+            for (part, held) in parts.iter_mut().zip(&held) {
+                if let Some(own) = held.and_then(|held| held.own).filter(|own| busy.contains(own)) {
+                    *part = Some(if all > 0.0 { networks.visits[own] / all } else { 0.0 });
+                }
+            }
+        }
         let markings = networks
             .networks
             .iter()
             .map(|it| ways(it.customers, it.stations.len() as u64))
             .fold(1, u64::saturating_mul);
-        Some(Self { networks, held, markings })
+        Some(Self { networks, held, parts, markings })
     }
 
     /// Answers `asks`: by exploring, or by the product where the markings go beyond the limit or many need not be explored. What `alike`
@@ -113,6 +127,10 @@ impl Product {
 
     fn knows(&self, question: &Question) -> bool {
         match question {
+            // How customers of several queues are mixed is not summed up.
+            Question::Probability { condition, .. } if condition.terms.iter().any(|it| self.parts[it.0].is_some()) => {
+                false
+            }
             Question::MeanTokens { at, .. } | Question::Probability { at, .. } | Question::Throughput { at, .. } => {
                 at.is_none()
             }
@@ -171,8 +189,9 @@ impl Product {
             Question::MeanTokens { place, .. } if let Some(held) = self.held[*place] => {
                 let side = of_place[held.station];
                 let station = networks[side].stations.iter().position(|station| station.place == held.station);
+                let part = self.parts[*place].unwrap_or(1.0);
                 Value::Number(match station {
-                    Some(station) => solved[side].expect(station, |customers| held.tokens(customers), budget)?,
+                    Some(station) => part * solved[side].expect(station, |customers| held.tokens(customers), budget)?,
                     None => station::number(held.tokens(0)),
                 })
             }

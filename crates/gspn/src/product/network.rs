@@ -1,5 +1,6 @@
 //! Whether a net is closed networks of queues side by side: which customers, which stations, and how often they are visited.
 
+use super::shared::Shared;
 use super::station::{Service, Station};
 use crate::chain::{Chain, long_run};
 use crate::components;
@@ -41,8 +42,8 @@ pub(super) struct Networks {
 }
 
 /// The networks of a net in which each transition moves one token and looks at no other; `None` of other nets, and where tokens of
-/// one network may end in different places for good.
-pub(super) fn find(net: &Net) -> Option<Networks> {
+/// one network may end in different places for good. Places whose customers take the same servers become one station.
+pub(super) fn find(net: &Net, shared: &[Shared]) -> Option<Networks> {
     if !net.transitions().iter().all(moves_one) {
         return None;
     }
@@ -53,6 +54,10 @@ pub(super) fn find(net: &Net) -> Option<Networks> {
     let ways: Vec<Way> = takers.iter().map(|takers| way(net, takers)).collect::<Option<_>>()?;
     let target = |transition: usize| Some(net.transitions()[transition].outputs.first()?.place);
     let of_place = sides(net, &ways);
+    let together = |it: &Shared| it.busy.iter().all(|place| of_place[*place] == of_place[it.busy[0]]);
+    if !shared.iter().all(together) {
+        return None;
+    }
     let count = of_place.iter().max()? + 1;
     let mut tokens = vec![0_u64; count];
     for (place, side) in of_place.iter().enumerate() {
@@ -101,6 +106,14 @@ pub(super) fn find(net: &Net) -> Option<Networks> {
             if way.at_once {
                 continue;
             }
+            if let Some(Shared { busy, rate, servers }) = shared.iter().find(|it| it.busy.contains(&place)) {
+                if !stations.iter().any(|station: &Station| station.place == busy[0]) {
+                    let visits = busy.iter().map(|place| found.distribution[*place]).sum();
+                    let service = Service::of(&Rate::Constant(*rate), Servers::Finite(*servers), tokens[side])?;
+                    stations.push(Station { place: busy[0], visits, service });
+                }
+                continue;
+            }
             let service = match &way.served {
                 Some((rate, servers)) => Service::of(rate, *servers, tokens[side])?,
                 // Nobody leaves: with one such place all weights are the same.
@@ -124,8 +137,8 @@ fn moves_one(transition: &crate::net::Transition) -> bool {
         Kind::Timed { rate: Rate::ByTokens { place, .. }, .. } => {
             transition.inputs.first().is_some_and(|arc| arc.place == *place)
         }
-        Kind::Timed { .. } | Kind::Immediate { by: None, .. } => true,
-        Kind::Immediate { by: Some(_), .. } => false,
+        // A weight times the tokens of a place is one times those of an input, and there is one: see `way`.
+        Kind::Timed { .. } | Kind::Immediate { .. } => true,
         Kind::Deterministic { .. } | Kind::Phase(_) => false,
     };
     alone && one(&transition.inputs) && one(&transition.outputs) && transition.inhibitors.is_empty()
@@ -140,6 +153,15 @@ fn way(net: &Net, takers: &[usize]) -> Option<Way> {
         _ => None,
     });
     if let Some(urgent) = urgent.max() {
+        // Each token of the place counts as much as any other, however many there are, where that is so of all that take it.
+        let mut by = own().filter_map(|(_, it)| match it.kind {
+            Kind::Immediate { priority, by, .. } if priority == urgent => Some(by),
+            _ => None,
+        });
+        let first = by.next();
+        if by.any(|by| Some(by) != first) {
+            return None;
+        }
         let parts = own().filter_map(|(index, it)| match it.kind {
             Kind::Immediate { weight, priority, .. } if priority == urgent => Some((index, weight)),
             _ => None,
