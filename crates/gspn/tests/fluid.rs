@@ -148,3 +148,56 @@ fn what_is_not_known_to_end_is_refused() {
     let refused = of(&document).unwrap_err();
     assert_eq!((refused.class, refused.name.as_str()), (Class::Unsupported, "c"));
 }
+
+/// Servers that are tokens, and weights times the tokens that wait, say the same as servers that are a number and weights alone.
+#[test]
+fn servers_and_weights_by_tokens_flow_as_those_without() {
+    let ask = json!([
+        {"id": "thinking", "kind": "mean_tokens", "place": "thinking", "at": 3.0},
+        {"id": "queue", "kind": "mean_tokens", "place": "queue", "at": 3.0},
+        {"id": "enters", "kind": "throughput", "transition": "enter", "at": 3.0},
+        {"id": "served", "kind": "throughput", "transition": "serve", "at": 3.0},
+    ]);
+    let plain = of(&clients(1600, 200, 1.5, &ask)).unwrap();
+    let mut document = clients(1600, 200, 1.5, &ask);
+    let net = &mut document["net"];
+    net["places"].as_array_mut().unwrap().extend([json!({"name": "busy"}), json!({"name": "free", "tokens": 200})]);
+    let transitions = net["transitions"].as_array_mut().unwrap();
+    for at in [1, 2] {
+        transitions[at]["weight_by"] = json!("arrived");
+    }
+    transitions[3] = json!({"name": "serve", "kind": "timed", "servers": "inf", "rate": 1.5, "in": {"busy": 1}, "out": {"thinking": 1, "free": 1}});
+    transitions.push(json!({"name": "take", "kind": "immediate", "in": {"queue": 1, "free": 1}, "out": {"busy": 1}}));
+    let asks = document["ask"].as_array_mut().unwrap();
+    for place in ["busy", "free"] {
+        asks.push(json!({"id": place, "kind": "mean_tokens", "place": place, "at": 3.0}));
+    }
+    let found = of(&document).unwrap();
+    let value = |found: &Fluids, id: &str| found.fluid.get(id).unwrap_or_else(|| panic!("{id}: {found:?}")).value;
+    for id in ["thinking", "enters", "served"] {
+        let (one, other) = (value(&plain, id), value(&found, id));
+        assert!((one - other).abs() <= 1e-9 * one, "{id}: {one} and {other}");
+    }
+    let (waiting, busy) = (value(&found, "queue"), value(&found, "busy"));
+    assert!((waiting + busy - value(&plain, "queue")).abs() <= 1e-9 * waiting, "{found:?}");
+    assert!((busy - 200.0).abs() < 1e-9, "{found:?}");
+    let document = json::read(document.to_string().as_bytes()).unwrap();
+    let exact = ask::answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut |_| true)).unwrap();
+    for (id, fluid) in &found.fluid {
+        let Value::Number(exact) = exact.values[id] else { panic!("{id}") };
+        assert!(
+            (fluid.value - exact).abs() <= fluid.error * exact + 1e-5 * exact,
+            "{id}: {fluid:?}, and {exact} is exact"
+        );
+    }
+}
+
+/// One weight times the tokens and one without: they share by how many there are.
+#[test]
+fn a_share_that_hangs_on_the_tokens_is_no_flow() {
+    let ask = json!([{"id": "q", "kind": "mean_tokens", "place": "queue", "at": 1.0}]);
+    let mut document = clients(16, 2, 1.5, &ask);
+    document["net"]["transitions"][2]["weight_by"] = json!("arrived");
+    let refused = of(&document).unwrap_err();
+    assert_eq!((refused.class, refused.name.as_str()), (Class::Unsupported, "enter"));
+}

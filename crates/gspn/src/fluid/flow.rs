@@ -1,6 +1,7 @@
 //! A net as flows: tokens are quantities, and each transition moves them at the rate that its tokens allow.
 
 use crate::net::{Kind, Net, Rate, Servers, Transition};
+use crate::product::{Held, without_servers};
 use crate::{Class, Refusal};
 
 /// Places and transitions up to which equations are made.
@@ -28,6 +29,8 @@ struct Pump {
 pub(super) struct Flow {
     pub(super) start: Vec<f64>,
     pumps: Vec<Pump>,
+    /// For each place, whether it belongs to a queue with tokens as servers: they are no flow, and what they serve is one.
+    held: Vec<Option<Held>>,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "tokens beyond 2^53 are meant to 53 bits")]
@@ -43,6 +46,8 @@ impl Flow {
             let why = format!("more than {LARGEST} places or transitions make equations that take too long");
             return Err(Refusal::new(Class::TooLarge, "", why));
         }
+        let (apart, held) = without_servers(net).unzip();
+        let (net, held) = (apart.as_ref().unwrap_or(net), held.unwrap_or_else(|| vec![None; net.places().len()]));
         let routes = Routes::new(net)?;
         let mut start = vec![0.0; net.places().len()];
         for (place, it) in net.places().iter().enumerate() {
@@ -64,7 +69,7 @@ impl Flow {
             effect.extend(inputs.iter().map(|(place, count)| (*place, -count)));
             pumps.push(Pump { transition, rate, servers, inputs, effect: merged(effect), behind });
         }
-        Ok(Self { start, pumps })
+        Ok(Self { start, pumps, held })
     }
 
     /// Firings per time unit of one transition, and the place and the slope that it depends on just now.
@@ -100,6 +105,14 @@ impl Flow {
         slopes
     }
 
+    /// Tokens of a place.
+    pub(super) fn tokens(&self, place: usize, marking: &[f64]) -> f64 {
+        match &self.held[place] {
+            Some(held) => held.quantity(marking[held.station].max(0.0)),
+            None => marking[place].max(0.0),
+        }
+    }
+
     /// Firings per time unit of a transition, an immediate one too.
     pub(super) fn throughput(&self, transition: usize, marking: &[f64]) -> f64 {
         let part = |pump: &Pump| {
@@ -112,7 +125,8 @@ impl Flow {
 }
 
 fn no_flow(it: &Transition) -> Refusal {
-    let why = "is no flow: only constant rates without inhibitors are, and immediates that take one token of a place that is only theirs";
+    let why = "is no flow: only constant rates without inhibitors are, and immediates that take one token of a place that is only theirs, and with it \
+               one that is a server of theirs alone";
     Refusal::new(Class::Unsupported, &it.name, why)
 }
 
@@ -128,12 +142,18 @@ impl Routes {
     fn new(net: &Net) -> Result<Self, Refusal> {
         let mut ways: Vec<Vec<(usize, f64, u32)>> = vec![Vec::new(); net.places().len()];
         for (index, it) in net.transitions().iter().enumerate() {
-            if let Kind::Immediate { weight, priority, by } = it.kind {
+            if let Kind::Immediate { weight, priority, .. } = it.kind {
                 match (it.inputs.as_slice(), it.inhibitors.as_slice()) {
-                    ([arc], []) if arc.count == 1 && by.is_none() => ways[arc.place].push((index, weight, priority)),
+                    ([arc], []) if arc.count == 1 => ways[arc.place].push((index, weight, priority)),
                     _ => return Err(no_flow(it)),
                 }
             }
+        }
+        // Weights times the tokens of the one place that they are taken from share them as the weights alone do, where all are such.
+        let by = |index: usize| matches!(net.transitions()[index].kind, Kind::Immediate { by: Some(_), .. });
+        let mixed = ways.iter().flat_map(|ways| ways.windows(2)).find(|pair| by(pair[0].0) != by(pair[1].0));
+        if let Some([(one, ..), (other, ..)]) = mixed {
+            return Err(no_flow(&net.transitions()[if by(*one) { *one } else { *other }]));
         }
         let ways: Vec<Vec<(usize, f64)>> = ways
             .into_iter()

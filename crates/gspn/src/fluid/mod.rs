@@ -105,7 +105,7 @@ fn value(flow: &Flow, times: &[f64], markings: &[Vec<f64>], question: &Question)
     let time = at(question)?;
     let marking = markings.get(times.iter().position(|other| *other == time)?)?;
     match question {
-        Question::MeanTokens { place, .. } => Some(marking[*place].max(0.0)),
+        Question::MeanTokens { place, .. } => Some(flow.tokens(*place, marking)),
         Question::Throughput { transition, .. } => Some(flow.throughput(*transition, marking)),
         _ => None,
     }

@@ -26,10 +26,10 @@ pub(super) enum Sort {
 
 /// A place that belongs to such a station.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
+pub(crate) struct Held {
     sort: Sort,
     /// The place of the station in the net that [`without`] makes, and the servers.
-    pub(super) station: usize,
+    pub(crate) station: usize,
     servers: u64,
     /// Where several queues have the same servers: where the customers of this one are served, and only these are in the place.
     pub(super) own: Option<usize>,
@@ -50,8 +50,21 @@ impl Held {
     }
 }
 
+impl Held {
+    /// The same of customers that are no whole number.
+    #[expect(clippy::cast_precision_loss, reason = "servers beyond 2^53 are meant to 53 bits")]
+    pub(crate) fn quantity(&self, customers: f64) -> f64 {
+        let servers = self.servers as f64;
+        match self.sort {
+            Sort::Waiting => (customers - servers).max(0.0),
+            Sort::Served => customers.min(servers),
+            Sort::Free => (servers - customers).max(0.0),
+        }
+    }
+}
+
 /// The net without tokens that are servers, with the same places and transitions, and what became of each place.
-pub(super) fn without(net: &Net) -> Option<(Net, Vec<Option<Held>>)> {
+pub(crate) fn without(net: &Net) -> Option<(Net, Vec<Option<Held>>)> {
     let mut places: Vec<Place> = net.places().to_vec();
     let mut transitions: Vec<Transition> = net.transitions().to_vec();
     let mut held = vec![None; places.len()];

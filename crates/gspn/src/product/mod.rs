@@ -12,7 +12,7 @@ mod station;
 mod sums;
 mod wide;
 
-use self::held::Held;
+pub(crate) use self::held::{Held, without as without_servers};
 use self::network::Networks;
 use self::shared::Shared;
 use self::sums::Sums;
