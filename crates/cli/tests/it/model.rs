@@ -298,3 +298,16 @@ fn check_says_what_the_arcs_say() {
         assert!(text.contains(part), "{text}");
     }
 }
+
+#[test]
+fn a_net_without_questions_says_that_nothing_was_asked() {
+    let scene = Scene::empty();
+    let mut net = queue();
+    net.as_object_mut().unwrap().remove("ask");
+    scene.write("net.json", &net.to_string());
+    let text = scene.run(&["model", "solve", scene.path("net.json").to_str().unwrap()]);
+    assert!(text.starts_with("exit 0") && text.contains("nothing was asked"), "{text}");
+    // Who reads it by a program gets what there always was.
+    let (exit, said) = of(&scene, &["solve", "net.json"]);
+    assert_eq!((exit.as_str(), &said["values"], &said["unanswered"]), ("exit 0", &json!({}), &json!({})));
+}

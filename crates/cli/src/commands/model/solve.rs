@@ -167,9 +167,18 @@ impl Solve {
                 files::export(path, |file| formats::generator(&space, file))?;
             }
         }
-        self.cost.solve(read)
+        let asked = read.as_ref().is_ok_and(|document| !document.asks.is_empty());
+        self.cost.solve_and(read, |_, text, _| {
+            if !asked {
+                text.push_str(NOTHING);
+            }
+        })
     }
 }
+
+/// What is said to whom an empty table would say nothing.
+const NOTHING: &str = "nothing was asked: the net is valid and was explored in full; put questions under `ask` in its file, or give them \
+                       with `--ask FILE`\n";
 
 impl Cost {
     fn limits(&self, document: &Document) -> Limits {
