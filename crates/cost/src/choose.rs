@@ -16,6 +16,7 @@ mod figures;
 mod follow;
 mod front;
 mod invert;
+mod labels;
 #[cfg(test)]
 mod overloaded;
 mod passage;

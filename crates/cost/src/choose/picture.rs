@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::labels::Labels;
 use super::{Choice, Outcome, short};
-use crate::draw::{escaped, nice};
+use crate::draw::escaped;
 
 const WIDTH: f64 = 940.0;
 const HEIGHT: f64 = 560.0;
@@ -19,10 +20,13 @@ const FAR: f64 = 3.0;
 const ROW: f64 = 18.0;
 /// Settings that are named, at most.
 const NAMED: usize = 12;
+/// Lines of a name, at most.
+const LINES: usize = 3;
 /// What is left free at the right edge.
 const EDGE: f64 = 8.0;
-/// From weak to strong; people with any kind of colour vision tell them apart.
-const COLOURS: [&str; 6] = ["#cc79a7", "#e69f00", "#56b4e9", "#d55e00", "#009e73", "#0072b2"];
+/// Of strengths up to so many bits, the same in each picture; people with any kind of colour vision tell them apart.
+const COLOURS: [(u32, &str); 6] =
+    [(0, "#d55e00"), (111, "#e69f00"), (127, "#009e73"), (191, "#0072b2"), (255, "#56b4e9"), (u32::MAX, "#cc79a7")];
 const GREY: &str = "#b5b5b5";
 /// Grey dots, at most: the picture stays one that a browser shows.
 const MOST: usize = 5000;
@@ -54,14 +58,25 @@ fn part((least, most): (f64, f64), value: f64) -> f64 {
     ((value - least) / (most - least)).clamp(0.0, 1.0)
 }
 
-/// Where an axis begins: at 0, unless all lies in its farther half.
-fn begins(least: f64, most: f64) -> f64 {
-    if least < 0.5 * most {
-        return 0.0;
-    }
-    // A round number with a margin below the least.
-    let step = nice((most - least).max(most * 1e-3)) / 2.0;
-    (((least - step / 2.0) / step).floor() * step).max(0.0)
+/// Where an axis begins and ends, and the numbers that stand at it: it begins at 0, unless all lies in its farther half.
+fn axis(least: f64, most: f64) -> (f64, f64) {
+    let begin = if least < 0.5 * most { 0.0 } else { least - 0.08 * (most - least).max(most * 1e-3) };
+    let step = step(begin, most);
+    ((begin / step).floor() * step, (most / step).ceil() * step)
+}
+
+/// The distance of numbers at an axis: one, two or five of a power of ten, so that some five fit.
+fn step(least: f64, most: f64) -> f64 {
+    let rough = (most - least) / 5.0;
+    let power = 10_f64.powf(rough.log10().floor());
+    [1.0, 2.0, 5.0].into_iter().map(|step| step * power).find(|step| *step >= rough * 0.8).unwrap_or(10.0 * power)
+}
+
+/// The numbers at an axis.
+fn numbers((least, most): (f64, f64)) -> impl Iterator<Item = f64> {
+    let step = step(least, most);
+    let first = (least / step).round();
+    (0..24).map(move |nth| (first + f64::from(nth)) * step).take_while(move |at| *at <= most + step * 1e-6)
 }
 
 /// What the picture is over.
@@ -88,6 +103,25 @@ impl Axes {
     }
 }
 
+impl Axes {
+    /// In what no other beats those of the front: not all of it has an axis.
+    fn compared(&self, choice: &Choice) -> String {
+        let all = &choice.settings;
+        let differs = |of: fn(&Outcome) -> Option<f64>| {
+            let mut known = all.iter().filter_map(of);
+            let first = known.next();
+            first.is_some_and(|first| known.any(|other| other != first))
+        };
+        let mut parts = vec!["security", "time"];
+        parts.push("cores");
+        parts.extend(differs(|it| it.energy).then_some("energy"));
+        parts.extend(self.money.then_some("money"));
+        parts.extend(differs(|it| it.availability).then_some("availability"));
+        let last = parts.pop().unwrap_or_default();
+        format!("{} and {last}", parts.join(", "))
+    }
+}
+
 /// Time against cost of all settings.
 #[must_use]
 pub fn svg(choice: &Choice) -> String {
@@ -107,23 +141,24 @@ pub fn svg(choice: &Choice) -> String {
     // What is wanted lies far beyond all of them at times.
     let near = wanted.filter(|wanted| *wanted < FAR * right);
     let right = right.max(near.unwrap_or(0.0) * 1.1);
-    let width = nice(right * 1.02);
+    let latest = right * 1.02;
     let high = most(|(at, reach)| at.1 + reach.2);
     // Beaten ones that are as quick are shown, too, unless they cost many times as much.
-    let beaten = all.iter().filter_map(|it| axes.point(it)).filter(|at| at.0 <= width).map(|at| at.1);
-    let high = nice(beaten.fold(high, f64::max).min(high * 4.0) * 1.05);
-    let seen = || all.iter().filter_map(|it| axes.point(it)).filter(|at| at.0 <= width && at.1 <= high);
+    let beaten = all.iter().filter_map(|it| axes.point(it)).filter(|at| at.0 <= latest).map(|at| at.1);
+    let high = beaten.fold(high, f64::max).min(high * 4.0) * 1.05;
+    let seen = || all.iter().filter_map(|it| axes.point(it)).filter(|at| at.0 <= latest && at.1 <= high);
     let least = |of: fn((f64, f64)) -> f64| seen().map(of).fold(f64::INFINITY, f64::min);
     let empty = seen().next().is_none();
     let frame = if empty {
         Frame { x: (0.0, 1.0), y: (0.0, 1.0) }
     } else {
-        Frame { x: (begins(least(|at| at.0), right), width), y: (begins(least(|at| at.1), high), high) }
+        Frame { x: axis(least(|at| at.0), latest), y: axis(least(|at| at.1), high) }
     };
     let near = near.filter(|_| !empty);
     let named = named(choice);
-    #[expect(clippy::cast_precision_loss, reason = "a dozen")]
-    let whole = HEIGHT + ROW * (named.len() + usize::from(named.len() < front.len())) as f64 + 12.0;
+    let list = list(choice, &named);
+    #[expect(clippy::cast_precision_loss, reason = "some dozens")]
+    let whole = HEIGHT + ROW * list.iter().map(|line| line.words.len()).sum::<usize>() as f64 + 12.0;
     let mut svg = String::new();
     let _ = writeln!(
         svg,
@@ -142,11 +177,6 @@ pub fn svg(choice: &Choice) -> String {
         dot(&mut svg, &frame, at, GREY, it, &by);
     }
     let strengths: BTreeSet<u32> = front.iter().map(|it| it.strength.unwrap_or(0)).collect();
-    let strengths: Vec<u32> = strengths.into_iter().collect();
-    let colour = |it: &Outcome| {
-        let place = strengths.iter().position(|bits| *bits == it.strength.unwrap_or(0)).unwrap_or(0);
-        COLOURS[(place + COLOURS.len().saturating_sub(strengths.len())) % COLOURS.len()]
-    };
     if let (Some(wanted), None) = (wanted, near) {
         let (x, y) = (WIDTH - RIGHT - 4.0, TOP + 12.0);
         let wanted = short(wanted);
@@ -162,27 +192,31 @@ pub fn svg(choice: &Choice) -> String {
     }
     for it in &front {
         let Some(at) = axes.point(it) else { continue };
-        bars(&mut svg, &frame, at, axes.reach(it), colour(it));
+        bars(&mut svg, &frame, at, axes.reach(it), colour(it.strength));
         let fails: Vec<&str> = it.fails.iter().map(|fail| fail.why.as_str()).collect();
         let fails = if fails.is_empty() { String::new() } else { format!("\nfails: {}", fails.join("; ")) };
-        dot(&mut svg, &frame, at, colour(it), it, &fails);
+        dot(&mut svg, &frame, at, colour(it.strength), it, &fails);
     }
-    legend(&mut svg, &strengths, &|bits| {
-        front.iter().find(|it| it.strength.unwrap_or(0) == bits).map_or(GREY, |it| colour(it))
-    });
-    if let Some(at) = first.and_then(|it| axes.point(it)) {
-        let (x, y) = (frame.x(at.0), frame.y(at.1));
+    legend(&mut svg, &strengths);
+    let place = |it: &Outcome| axes.point(it).filter(|at| frame.holds(*at)).map(|at| (frame.x(at.0), frame.y(at.1)));
+    // Grey dots may be covered: of those there are thousands at times.
+    let inside = [LEFT, TOP, WIDTH - RIGHT + 10.0, HEIGHT - BOTTOM];
+    let mut labels = Labels::new(inside, front.iter().copied().chain(first).filter_map(place));
+    let ring = first.and_then(place);
+    ring.into_iter().for_each(|dot| labels.cover(dot, 9.0));
+    for (nth, at) in named.iter().enumerate().filter_map(|(nth, index)| Some((nth, place(&all[*index])?))) {
+        let number = (nth + 1).to_string();
+        let wide = number.chars().map(width).sum::<f64>() * 10.0 / 12.0;
+        labels.put(&mut svg, at, wide, 10.0, &number, "");
+    }
+    if let Some((x, y)) = ring {
         let _ = writeln!(
             svg,
             "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"8\" fill=\"none\" stroke=\"black\" stroke-width=\"1.5\"/>"
         );
-        // To the left where the legend is near.
-        let (x, anchor) = if x > WIDTH - RIGHT - 90.0 { (x - 14.0, "end") } else { (x + 14.0, "start") };
-        let y = if y < TOP + 36.0 { y + 26.0 } else { y - 22.0 };
-        let _ = writeln!(
-            svg,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-weight=\"bold\">first choice</text>"
-        );
+        let words = "first choice";
+        let wide = words.chars().map(width).sum();
+        labels.put(&mut svg, (x, y), wide, 12.0, words, " font-weight=\"bold\"");
     }
     let unsolved = all.iter().filter(|it| it.unsolved.is_some()).count();
     let saturated = all.iter().filter(|it| axes.point(it).is_none()).count() - unsolved;
@@ -197,7 +231,7 @@ pub fn svg(choice: &Choice) -> String {
         let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" fill=\"#777\">{note}</text>");
         y += ROW;
     }
-    names(&mut svg, choice, &named, &frame, &axes);
+    names(&mut svg, &list);
     svg.push_str("</svg>\n");
     svg
 }
@@ -205,7 +239,12 @@ pub fn svg(choice: &Choice) -> String {
 fn titles(svg: &mut String, frame: &Frame, axes: &Axes, choice: &Choice, empty: bool) {
     let (all, feasible) = (choice.settings.len(), choice.ranked.len());
     let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"26\" font-size=\"16\">What each setting costs</text>");
-    let about = format!("{all} settings, {feasible} can be chosen, {} are beaten by no other", choice.front.len());
+    let kept = choice.front.len();
+    let are = if kept == 1 { "is" } else { "are" };
+    let about = format!(
+        "{all} settings, {feasible} can be chosen, {kept} {are} beaten by no other in {}",
+        axes.compared(choice)
+    );
     let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"46\" fill=\"#555\">{about}</text>");
     let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
     if empty {
@@ -215,13 +254,14 @@ fn titles(svg: &mut String, frame: &Frame, axes: &Axes, choice: &Choice, empty: 
             "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\" fill=\"#555\">no setting has a time</text>"
         );
     }
-    for step in (0..=5).filter(|_| !empty) {
-        let at = |(least, most): (f64, f64)| least + (most - least) * f64::from(step) / 5.0;
-        let (x, y) = (frame.x(at(frame.x)), frame.y(at(frame.y)));
+    for at in numbers(frame.y).filter(|_| !empty) {
+        let (y, label) = (frame.y(at), short(at));
         let _ = writeln!(svg, "<path d=\"M{LEFT} {y:.1}H{right}\" stroke=\"#e4e4e4\"/>");
-        let label = short(at(frame.y));
         let _ = writeln!(svg, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>", LEFT - 8.0, y + 4.0);
-        let label = short(at(frame.x));
+    }
+    for at in numbers(frame.x).filter(|_| !empty) {
+        let (x, label) = (frame.x(at), short(at));
+        let _ = writeln!(svg, "<path d=\"M{x:.1} {bottom}v4\" stroke=\"#999\"/>");
         let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{label}</text>", bottom + 18.0);
     }
     let x = if axes.p99 { "99 % of the requests are faster, ms" } else { "mean time of a request, ms" };
@@ -239,33 +279,70 @@ fn named(choice: &Choice) -> Vec<usize> {
     first.into_iter().chain(others).take(NAMED).collect()
 }
 
-/// Numbers at their dots, and what they stand for.
-fn names(svg: &mut String, choice: &Choice, named: &[usize], frame: &Frame, axes: &Axes) {
-    let mut y = HEIGHT + 6.0;
-    let mut taken: Vec<(f64, f64)> = Vec::new();
-    for (number, it) in named.iter().map(|index| &choice.settings[*index]).enumerate() {
-        let number = number + 1;
-        if let Some(at) = axes.point(it).filter(|at| frame.holds(*at)) {
-            let (mut x, y) = (frame.x(at.0) + 6.0, frame.y(at.1) + 14.0);
-            // Beside the numbers of dots that are as near.
-            while taken.iter().any(|(other, height)| (x - other).abs() < 12.0 && (y - height).abs() < 9.0) {
-                x += 13.0;
-            }
-            taken.push((x, y));
-            let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"10\">{number}</text>");
-        }
-        let words = fitting(&it.setting.join("; "), WIDTH - EDGE - LEFT);
-        let fails = if it.fails.is_empty() { "black" } else { "#777" };
-        let left = LEFT - 10.0;
-        let _ = writeln!(svg, "<text x=\"{left}\" y=\"{y}\" text-anchor=\"end\" fill=\"{fails}\">{number}</text>");
-        let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"{y}\" fill=\"{fails}\">{}</text>", escaped(&words));
-        y += ROW;
+/// A setting that is named: its number, and what it is, in lines that have room.
+struct Named {
+    number: String,
+    words: Vec<String>,
+    colour: &'static str,
+}
+
+/// What stands below the picture. What all of the named have in common is said once.
+fn list(choice: &Choice, named: &[usize]) -> Vec<Named> {
+    let grey = |words: String| Named { number: String::new(), words: lines(&words), colour: "#777" };
+    let of = |index: &usize| &choice.settings[*index];
+    let common = |part: &String| named.len() > 1 && named.iter().all(|index| of(index).setting.contains(part));
+    let shared: Vec<&str> = named
+        .first()
+        .map(of)
+        .into_iter()
+        .flat_map(|it| &it.setting)
+        .filter(|part| common(part))
+        .map(String::as_str)
+        .collect();
+    let mut list = Vec::new();
+    if !shared.is_empty() {
+        list.push(grey(format!("in each: {}", shared.join("; "))));
+    }
+    for (number, it) in (1..).zip(named.iter().map(of)) {
+        let own: Vec<&str> = it.setting.iter().filter(|part| !common(part)).map(String::as_str).collect();
+        let words = if own.is_empty() { it.setting.join("; ") } else { own.join("; ") };
+        let colour = if it.fails.is_empty() { "black" } else { "#777" };
+        list.push(Named { number: format!("{number}"), words: lines(&words), colour });
     }
     let more = choice.front.iter().filter(|index| !named.contains(index)).count();
     if more > 0 {
-        let words = format!("and {more} more that no other beats: all of them in the answer as CSV or JSON");
-        let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"{y}\" fill=\"#777\">{words}</text>");
+        list.push(grey(format!("and {more} more that no other beats: all of them in the answer as CSV or JSON")));
     }
+    list
+}
+
+/// Numbers and what they stand for.
+fn names(svg: &mut String, list: &[Named]) {
+    let mut y = HEIGHT + 6.0;
+    for Named { number, words, colour } in list {
+        let left = LEFT - 10.0;
+        let _ = writeln!(svg, "<text x=\"{left}\" y=\"{y}\" text-anchor=\"end\" fill=\"{colour}\">{number}</text>");
+        for words in words {
+            let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"{y}\" fill=\"{colour}\">{}</text>", escaped(words));
+            y += ROW;
+        }
+    }
+}
+
+/// A text in lines, at most three.
+fn lines(text: &str) -> Vec<String> {
+    let room = WIDTH - EDGE - LEFT;
+    let wide = |text: &str| text.chars().map(width).sum::<f64>();
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let full = lines.len() == LINES;
+        match lines.last_mut() {
+            Some(last) if last.is_empty() => last.push_str(word),
+            Some(last) if full || wide(last) + wide(" ") + wide(word) <= room => *last = format!("{last} {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.iter().map(|line| fitting(line, room)).collect()
 }
 
 /// As much of a text as is sure to have room, in the widest of the letters that people mostly have.
@@ -328,7 +405,12 @@ fn bars(svg: &mut String, frame: &Frame, at: (f64, f64), reach: (f64, f64, f64),
     }
 }
 
-fn legend(svg: &mut String, strengths: &[u32], colour: &dyn Fn(u32) -> &'static str) {
+fn colour(strength: Option<u32>) -> &'static str {
+    let bits = strength.unwrap_or(0);
+    COLOURS.iter().find(|(most, _)| bits <= *most).map_or(GREY, |(_, colour)| colour)
+}
+
+fn legend(svg: &mut String, strengths: &BTreeSet<u32>) {
     let x = WIDTH - RIGHT + 24.0;
     let mut y = TOP + 6.0;
     let mut line = |svg: &mut String, fill: &str, stroke: &str, words: &str| {
@@ -338,7 +420,7 @@ fn legend(svg: &mut String, strengths: &[u32], colour: &dyn Fn(u32) -> &'static 
     };
     for bits in strengths.iter().rev() {
         let words = if *bits == 0 { "nothing, or SHA-1".to_owned() } else { format!("{bits} bits at its weakest") };
-        line(svg, colour(*bits), colour(*bits), &words);
+        line(svg, colour(Some(*bits)), colour(Some(*bits)), &words);
     }
     line(svg, GREY, GREY, "beaten by another");
     line(svg, "white", "#777", "hollow: fails a constraint");
