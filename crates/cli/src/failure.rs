@@ -157,7 +157,10 @@ impl From<std::io::Error> for Failure {
 pub(crate) fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
     let failure = Failure::bad_input(format!("cannot read `{}`", path.display())).because_of(Some(error));
     // What another name or another file would cure.
-    let named = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::FileTooLarge);
+    let named = matches!(
+        error.kind(),
+        ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::FileTooLarge | ErrorKind::PermissionDenied
+    );
     if named { failure } else { Failure { exit: Exit::Unavailable, ..failure } }
 }
 

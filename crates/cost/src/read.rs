@@ -83,10 +83,29 @@ pub fn read_priced(text: &str, language: Language, prices: &str) -> Result<Model
 /// [`Class::Invalid`] for a stereotype that is read and cannot be left out.
 pub fn read_beside(text: &str, language: Language, beside: Beside<'_>) -> Result<Model, Fault> {
     let mut draft = draft(text, language, &beside)?;
-    if let Some(prices) = beside.prices {
-        draft.prices.extend(toml::prices(prices)?);
+    if let Some(list) = beside.prices {
+        let of_list = |fault: Fault| Fault { line: None, why: format!("in the prices: {}", fault.why), ..fault };
+        let list = toml::prices(list).map_err(of_list)?;
+        let known = |(platform, operation, _): &toml::Priced| {
+            draft.prices.iter().any(|(other, priced, _)| (other, priced) == (platform, operation))
+        };
+        if let Some((platform, operation, _)) = list.iter().find(|it| known(it)) {
+            let why = format!("the list of prices has it for `{platform}`, and so has the model: take one of both out");
+            return Err(Fault::new(Class::Doubled, format!("price {operation}"), why));
+        }
+        // Their lines are not those of the model.
+        let no_line = |(platform, operation, fields): toml::Priced| (platform, operation, fields.without_lines());
+        draft.prices.extend(list.into_iter().map(no_line));
     }
     check::check(draft)
+}
+
+/// Looks through a TOML text that has nothing but prices.
+///
+/// # Errors
+/// The first fault in it, with its class, line and name.
+pub fn price_list(text: &str) -> Result<(), Fault> {
+    check::prices(toml::prices(text)?).map(drop)
 }
 
 fn draft(text: &str, language: Language, beside: &Beside<'_>) -> Result<draft::Draft, Fault> {

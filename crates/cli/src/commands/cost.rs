@@ -8,10 +8,11 @@ mod watch;
 mod whatif;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 use cost::choose::Effort;
-use cost::read::{Beside, Language, read_beside};
+use cost::read::{Beside, Language, price_list, read_beside};
 use cost::solve::{Busy, Solution, questions, solve};
 use cost::{Fault, Model, net, print, weave};
 use gspn::{Budget, Limits, Progress};
@@ -243,8 +244,7 @@ impl Source {
             return Err(Failure::bad_input(message));
         };
         let text = if language == Language::Xmi { files::xml(&self.model)? } else { files::text(&self.model)? };
-        let failure = |fault: Fault| {
-            let message = format!("`{}` is no model that can be used", self.model.display());
+        let fails = |path: &Path, text: &Arc<str>, message: String, fault: Fault| {
             let what = Fault { line: None, ..fault.clone() };
             let what = format!("{}: {what}", fault.class.word());
             let help = match fault.class {
@@ -259,20 +259,31 @@ impl Source {
             match fault.line {
                 None => Failure::bad_input(format!("{message}: {what}")),
                 Some(line) => {
-                    let span = place(&text, line, &fault.name);
-                    let fault = SourceFault { file: self.model.clone(), text: text.clone(), span, message: what, help };
+                    let span = place(text, line, &fault.name);
+                    let fault = SourceFault { file: path.to_owned(), text: text.clone(), span, message: what, help };
                     Failure::in_files(message, vec![fault])
                 }
             }
         };
+        let failure = |fault: Fault| {
+            fails(&self.model, &text, format!("`{}` is no model that can be used", self.model.display()), fault)
+        };
         let prices = self.prices.iter().map(|given| Prices::read(given)).collect::<Result<Vec<_>, _>>()?;
-        let mut lists = prices.iter().filter_map(|it| if let Prices::List(list) = it { Some(list) } else { None });
+        let mut lists =
+            prices.iter().filter_map(|it| if let Prices::List(path, list) = it { Some((path, list)) } else { None });
         let (list, another) = (lists.next(), lists.next());
         if another.is_some() {
             return Err(Failure::bad_input("`--prices`: one price list, and calibrations besides"));
         }
-        let beside =
-            Beside { prices: list.map(|list| &**list), scenario: self.scenario.as_deref(), left_out: &self.leave_out };
+        if let Some((path, list)) = list {
+            let message = format!("`{}` is no list of prices that can be used", path.display());
+            price_list(list).map_err(|fault| fails(path, list, message, fault))?;
+        }
+        let beside = Beside {
+            prices: list.map(|(_, list)| &**list),
+            scenario: self.scenario.as_deref(),
+            left_out: &self.leave_out,
+        };
         let mut model = read_beside(&text, language, beside).map_err(failure)?;
         let mut measured: Vec<(String, &Prices)> = Vec::new();
         for prices in &prices {
@@ -348,13 +359,19 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     files::export(path, |file| file.write_all(text.as_bytes()))
 }
 
-/// Three digits that count, and the unit.
+/// Four digits that count, and the unit.
 fn seconds(seconds: f64) -> String {
+    let digits = |value: f64| match value {
+        it if it < 10.0 => format!("{it:.3}"),
+        it if it < 100.0 => format!("{it:.2}"),
+        it if it < 1_000.0 => format!("{it:.1}"),
+        it => format!("{it:.0}"),
+    };
     match seconds {
         it if it < 1e-6 => format!("{:.1} ns", it * 1e9),
-        it if it < 1e-3 => format!("{:.3} us", it * 1e6),
-        it if it < 1.0 => format!("{:.3} ms", it * 1e3),
-        it if it < 1e9 => format!("{it:.3} s"),
+        it if it < 1e-3 => format!("{} us", digits(it * 1e6)),
+        it if it < 1.0 => format!("{} ms", digits(it * 1e3)),
+        it if it < 1e9 => format!("{} s", digits(it)),
         it => format!("{it:.3e} s"),
     }
 }

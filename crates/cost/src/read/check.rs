@@ -237,7 +237,7 @@ fn workload(fields: Option<Fields>, known: &Known) -> Result<(Workload, Option<u
     Ok((workload, on))
 }
 
-fn prices(drafts: Vec<(String, String, Fields)>) -> Result<Prices, Fault> {
+pub(super) fn prices(drafts: Vec<(String, String, Fields)>) -> Result<Prices, Fault> {
     let mut prices = Prices::new();
     for (platform, operation, fields) in drafts {
         let line = fields.line();

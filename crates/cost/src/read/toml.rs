@@ -64,23 +64,21 @@ pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
 }
 
 /// Platform, operation, words.
-type Priced = (String, String, Fields);
+pub(super) type Priced = (String, String, Fields);
 
-/// Reads a text that has nothing but prices. Its lines are not those of the model, so faults name no line.
+/// Reads a text that has nothing but prices.
 pub(super) fn prices(text: &str) -> Result<Vec<Priced>, Fault> {
-    let in_prices = |fault: Fault| Fault { line: None, why: format!("in the prices: {}", fault.why), ..fault };
     if text.len() > super::MAX_BYTES {
         return Err(Fault::new(Class::TooLarge, "", "the prices have more than 16 MiB"));
     }
-    let draft = draft(text).map_err(in_prices)?;
+    let draft = draft(text)?;
     let named = [&draft.nodes, &draft.components, &draft.connectors, &draft.attributes, &draft.pools, &draft.levels];
     let others =
         !draft.sequences.is_empty() || !draft.secured.is_empty() || named.iter().any(|named| !named.is_empty());
     if others || draft.workload.is_some() || draft.money.is_some() {
-        return Err(Fault::new(Class::Unknown, "", "in the prices: there is more in it than `[price]`"));
+        return Err(Fault::new(Class::Unknown, "", "there is more in it than `[price]`"));
     }
-    let no_line = |(platform, operation, fields): Priced| (platform, operation, fields.without_lines());
-    Ok(draft.prices.into_iter().map(no_line).collect())
+    Ok(draft.prices)
 }
 
 impl Lines {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use cost::Model;
 use cost::calibration::Calibration;
@@ -14,7 +15,7 @@ use crate::files;
 #[derive(Debug)]
 pub(super) enum Prices {
     /// A text with `[price]` only.
-    List(std::sync::Arc<str>),
+    List(PathBuf, Arc<str>),
     /// A calibration, and the platform that is such a machine, if it was said.
     Measured(Option<String>, PathBuf, Box<Calibration>),
 }
@@ -24,7 +25,7 @@ impl Prices {
     pub(super) fn read(given: &str) -> Result<Self, Failure> {
         let (platform, file) = parts(given);
         if !measured(given) {
-            return Ok(Self::List(files::text(Path::new(file))?));
+            return Ok(Self::List(file.into(), files::text(Path::new(file))?));
         }
         let text = files::text(Path::new(file))?;
         let calibration = Calibration::read(&text)
