@@ -98,7 +98,7 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
 
 /// A number with four digits that count, and no zeros behind them; far from 1 with its power of ten.
 #[must_use]
-pub(crate) fn digits(value: f64) -> String {
+pub fn digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
     }

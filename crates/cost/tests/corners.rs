@@ -167,7 +167,7 @@ fn the_best_rate_is_what_clients_get() {
     let said = text(&choice);
     assert!(said.contains("these clients get 1/s, and 4/s are asked for"), "{said}");
     assert!(said.contains("the best rate of all is 1/s"), "{said}");
-    assert!(said.contains("full first: the one request that can be there, 20 % busy now, at 5/s"), "{said}");
+    assert!(said.contains("full first: the one request that can be there, at 5/s (20 % busy now)"), "{said}");
     let open = format!("[workload]\narrivals = \"9/s\"\nroom = 1\nthreads = 1\n{either}");
     let said = text(&chosen(&open, &Wanted::default()).unwrap());
     // Of an exponential service with no room to wait: 0.9 / 1.9.

@@ -430,10 +430,10 @@ impl Bottleneck {
             };
             let why = if self.beside { "for the longest of their branches, and " } else { "" };
             return format!(
-                "{first}: {}, {} % {now}, at {}/s, for those that have one wait {why}for what others have; what counts most is {}: 1 % less of it carries {} % more, and without it {}{}",
+                "{first}: {}, at {}/s ({} % {now}), as those that have one wait {why}for what others have; what counts most is {}: 1 % less of it carries {} % more, and without it {}{}",
                 named(&self.resource),
-                percent(self.utilisation),
                 short(carried),
+                percent(self.utilisation),
                 self.what,
                 short(self.share),
                 then(" at most"),
@@ -441,10 +441,10 @@ impl Bottleneck {
             );
         }
         let mut text = format!(
-            "full first: {}, {} % busy now, at {}/s; {} % of what {} is {}: 1 % less of it carries {} % more, and without it {}",
+            "full first: {}, at {}/s ({} % busy now); {} % of what {} is {}: 1 % less of it carries {} % more, and without it {}",
             named(&self.resource),
-            percent(self.utilisation),
             short(carried),
+            percent(self.utilisation),
             percent(self.share),
             if self.resource == "threads" || self.resource == "request" && self.at_once > 1 {
                 "they do"

@@ -202,7 +202,7 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
 fn held(run: &Trial) -> String {
     let rows = run.figures.iter().map(|it| {
         let shown = |value: f64| if it.figure == "throughput" { format!("{value:.2}/s") } else { seconds(value) };
-        let seen = format!("{} +- {}", shown(it.seen), shown(it.plus_minus));
+        let seen = format!("{} ± {}", shown(it.seen), shown(it.plus_minus));
         vec![it.figure.to_owned(), shown(it.predicted), seen, format!("{:+.2} %", it.error * 100.0)]
     });
     let table = table(&["first choice", "predicted", "run", "error"], &rows.collect::<Vec<_>>());

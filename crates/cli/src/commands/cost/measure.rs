@@ -99,7 +99,7 @@ fn table_of(calibration: &Calibration) -> String {
             ]
         })
         .collect();
-    text.push_str(&table(&["step", "bytes", "processor", "+-", "p95", "on the clock", "timings"], &rows));
+    text.push_str(&table(&["step", "bytes", "processor", "±", "p95", "on the clock", "timings"], &rows));
     if !calibration.laws.is_empty() {
         text.push('\n');
         let rows: Vec<Vec<String>> = calibration

@@ -38,9 +38,9 @@ fn shown(followed: &Followed) -> String {
     let rates = rates.into_iter().filter(|(name, it)| *name == "throughput" || it.value > 0.0);
     let times = [("mean", followed.mean), ("p50", followed.p50), ("p95", followed.p95), ("p99", followed.p99)];
     let row = |name: &str, it: Estimate, say: &dyn Fn(f64) -> String| {
-        vec![name.to_owned(), format!("{} +- {}", say(it.value), say(it.plus_minus))]
+        vec![name.to_owned(), format!("{} ± {}", say(it.value), say(it.plus_minus))]
     };
-    let rates = rates.map(|(name, it)| row(name, it, &|rate| format!("{rate:.6}/s")));
+    let rates = rates.map(|(name, it)| row(name, it, &|rate| format!("{}/s", cost::quantity::digits(rate))));
     let times = times.into_iter().map(|(name, it)| row(name, it, &seconds));
     let figures = table(&["figure", "simulated"], &rates.chain(times).collect::<Vec<_>>());
     let (runs, s) = (followed.runs, if followed.runs == 1 { "" } else { "s" });

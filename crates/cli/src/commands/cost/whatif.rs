@@ -290,7 +290,13 @@ fn shown(prediction: &Prediction, hash: &str) -> String {
 }
 
 fn figure(figure: &Figure, shown: impl Fn(f64) -> String) -> String {
-    format!("{} +- {:.1} %", shown(figure.value), figure.error * 100.0)
+    format!("{} ± {} %", shown(figure.value), percent(figure.error))
+}
+
+/// Two digits that count are enough for what is unsure itself.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent < 10.0 { format!("{percent:.1}") } else { format!("{percent:.0}") }
 }
 
 fn held(verdict: &Verdict) -> String {
@@ -300,9 +306,9 @@ fn held(verdict: &Verdict) -> String {
             row.setting.name(),
             row.clients.to_string(),
             format!("{:.0}/s", row.predicted),
-            format!("{:.0}/s +- {:.1} %", row.measured, row.half_width * 100.0),
+            format!("{:.0}/s ± {:.1} %", row.measured, row.half_width * 100.0),
             error,
-            format!("{:+.2} +- {:.2} %", row.by_round.0 * 100.0, row.by_round.1 * 100.0),
+            format!("{:+.2} ± {:.2} %", row.by_round.0 * 100.0, row.by_round.1 * 100.0),
             format!("{:+.1} %", row.moved * 100.0),
             both(row.p95),
             both(row.cpu),
