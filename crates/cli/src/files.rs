@@ -207,6 +207,10 @@ pub(crate) fn apart<'a>(
     let mut taken: Vec<(PathBuf, Option<&str>)> =
         read.into_iter().filter_map(|path| Some((file(path)?, None))).collect();
     for (option, path) in written {
+        if path.is_some_and(|path| path == Path::new("-")) {
+            let message = format!("`{option} -` names no file");
+            return Err(Failure::bad_input(message).help("name one, or `/dev/stdout`"));
+        }
         let Some((path, there)) = path.and_then(|path| Some((path.display(), file(path)?))) else { continue };
         match taken.iter().find(|(other, _)| *other == there) {
             Some((_, None)) => {

@@ -11,6 +11,7 @@ mod demo;
 mod failure;
 mod files;
 mod roles;
+mod screen;
 mod stop;
 
 use std::process::ExitCode;

@@ -59,6 +59,11 @@ pub(super) fn check(wanted: &Wanted, model: &Model) -> Result<(), Fault> {
     Ok(())
 }
 
+/// By how many percent, where more than none of them are.
+fn by(percent: f64) -> String {
+    if percent < 0.1 { "less than 0.1 %".to_owned() } else { format!("{percent:.1} %") }
+}
+
 /// The constraints that a setting fails.
 pub(super) fn fails(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failure> {
     let mut fails = of_load(it, wanted, model);
@@ -226,7 +231,7 @@ pub(super) fn of_load(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failu
             Some(got) if !above(got, wanted) => {}
             Some(got) => {
                 let more = (got / wanted - 1.0) * 100.0;
-                let why = format!("{name} is {}, {more:.1} % above {}", unit::time(got), unit::time(wanted));
+                let why = format!("{name} is {}, {} above {}", unit::time(got), by(more), unit::time(wanted));
                 push(name, wanted, Some(got), why);
             }
             None => push(name, wanted, None, format!("{name} is not told: this saturates at {}/s", short(it.carried))),

@@ -12,6 +12,7 @@ use super::{Source, Spend, seconds, write};
 use crate::answer::{Answer, table};
 use crate::failure::Failure;
 use crate::files;
+use crate::screen::paragraphs;
 
 /// A model, and what is wanted of its settings.
 #[derive(Debug, Args)]
@@ -156,7 +157,7 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
     if let Some(path) = &args.svg {
         write(path, &svg(&choice))?;
     }
-    let (mut said, mut answer) = (text(&choice), json!(choice));
+    let (mut said, mut answer) = (paragraphs(&text(&choice)), json!(choice));
     match checked {
         Ok(checked) => {
             if !checked.is_empty() {

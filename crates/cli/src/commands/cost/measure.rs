@@ -24,7 +24,7 @@ pub(crate) struct Measure {
     quick: bool,
 
     /// Measure only steps whose name begins like this (`sign rsa`); may be given several times
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     only: Vec<String>,
 }
 

@@ -27,6 +27,7 @@ use crate::answer::{Answer, Output, line};
 use crate::commands::audit::shown;
 use crate::failure::Failure;
 use crate::files;
+use crate::screen::page;
 use crate::stop::StopSignal;
 
 /// Which programs, and how.
@@ -183,7 +184,7 @@ async fn watch(
         }
         if screen {
             let all = programs.iter().map(|program| program.page() + &program.lately());
-            print!("\x1b[H\x1b[J{}", all.collect::<Vec<_>>().join("\n"));
+            print!("\x1b[H\x1b[J{}", page(&all.collect::<Vec<_>>().join("\n")));
             let _nobody_looks = std::io::Write::flush(&mut std::io::stdout());
         }
         // A disk that is full now may have room again at the next look; at the end it is an error.
