@@ -338,6 +338,50 @@ fn a_break_ends_its_sequence() {
     check("opt rarely\n", "opt rarely\nbreak a\n", Class::Unknown, "`break` inside of another block");
 }
 
+/// What several configurations are written like is the same in all languages: an annotation that is in none of them would be gone.
+#[test]
+fn a_comma_separates_configurations_in_every_language() {
+    let uml = |written: &str| UML.replacen("<configuration>SC2</configuration>", written, 1);
+    let toml = |written: &str| SAME.replacen("in = [\"SC2\"]", written, 1);
+    let in_mermaid = print::annotated(&priced(SAME, Language::Toml));
+    let mermaid = |written: &str| in_mermaid.replacen("in=SC2", written, 1);
+    let attribute = |text: &str| {
+        let inside = uml("");
+        inside.replacen("cipher=\"aes-256-cbc\"", &format!("cipher=\"aes-256-cbc\" configuration=\"{text}\""), 1)
+    };
+    for (text, language) in [
+        (attribute("SC1,SC2"), Language::Xmi),
+        (attribute(" SC1 , SC2"), Language::Xmi),
+        (uml("<configuration>SC1</configuration><configuration>SC2</configuration>"), Language::Xmi),
+        (toml("in = [\"SC1\", \"SC2\"]"), Language::Toml),
+        (toml("in = \"SC1,SC2\""), Language::Toml),
+        (mermaid("in=SC1,SC2"), Language::Mermaid),
+        (mermaid("in=\"SC1, SC2\""), Language::Mermaid),
+    ] {
+        let model = read_priced(&text, language, if language == Language::Mermaid { "" } else { PRICES });
+        let model = model.unwrap_or_else(|fault| panic!("{fault}\n{text}"));
+        assert_eq!(model.configurations(), ["SC1", "SC2"], "{text}");
+        for name in ["SC1", "SC2"] {
+            assert_eq!(model.configuration(name).unwrap().annotations.len(), 2, "{name}: {text}");
+        }
+    }
+    // A blank is part of a name, and of what may be two names nobody knows which are meant.
+    let more = |name: &str| {
+        let origin = "signature = \"rsa-2048\"";
+        SAME.replacen(origin, &format!("{origin}\nin = \"{name}\""), 1)
+    };
+    assert_eq!(priced(&more("all of it"), Language::Toml).configurations(), ["SC2", "all of it"]);
+    let again = print::annotated(&priced(&more("all of it"), Language::Toml));
+    assert_eq!(read(&again, Language::Mermaid).unwrap().configurations(), ["SC2", "all of it"]);
+    refused(&more("SC1 SC2"), Language::Toml, Class::Invalid, Some(40), "a comma separates them, `SC1,SC2`");
+    refused(&more("SC1,"), Language::Toml, Class::Missing, Some(44), "a configuration has no name");
+    refused(&more("SC1,SC1"), Language::Toml, Class::Doubled, Some(44), "`SC1` stands twice");
+    let spaced = attribute("SC2").replace("signature=\"rsa-2048\"", "signature=\"rsa-2048\" configuration=\"SC1 SC2\"");
+    let fault = read_priced(&spaced, Language::Xmi, PRICES).unwrap_err();
+    assert_eq!(fault.class, Class::Invalid, "{fault}");
+    assert!(fault.to_string().contains("`SC1,SC2`"), "{fault}");
+}
+
 #[track_caller]
 fn refused(text: &str, language: Language, class: Class, line: Option<usize>, part: &str) {
     let fault: Fault = read(text, language).expect_err(part);

@@ -109,6 +109,7 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
         .map(|it| secure::annotation(it, &known, &connectors))
         .collect::<Result<Vec<_>, _>>()?;
     secure::once(&annotations)?;
+    secure::apart(&annotations)?;
     let (workload, threads_on) = workload(draft.workload, &known)?;
     let energy = plant::energy(draft.money)?;
     let levels = levels(draft.levels)?;

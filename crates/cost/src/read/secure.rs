@@ -1,6 +1,6 @@
 //! Annotations: what should be secured, with all the ways that lists of values make.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::channel;
 use super::check::Known;
@@ -23,13 +23,7 @@ pub(super) fn annotation(mut fields: Fields, known: &Known, connectors: &[Connec
         return Err(fields.fault(Class::Unknown, word.line, why));
     };
     let on = target(&mut fields, property, known)?;
-    let configurations = match fields.list("in") {
-        Some((names, line)) if names.is_empty() => {
-            let why = "`in` is an empty list: without it the annotation belongs to all configurations";
-            return Err(fields.fault(Class::Missing, line, why));
-        }
-        named => named.map(|(names, _)| names).unwrap_or_default(),
-    };
+    let configurations = configurations(&mut fields)?;
     let optional = fields.value("optional", "`true` or `false`", |text| text.parse::<bool>().ok())?.unwrap_or(false);
     let mut alternatives = match property {
         Property::SecureChannel => channel::settings(&mut fields, known, connectors, on, &channel::PROTOCOLS)?,
@@ -42,6 +36,49 @@ pub(super) fn annotation(mut fields: Fields, known: &Known, connectors: &[Connec
         alternatives.push(None);
     }
     Ok(Annotation { property, on, alternatives, configurations, line })
+}
+
+/// The configurations that it belongs to. A comma separates them in every language, also inside of one value: UML has attributes, in
+/// which a list is one text.
+fn configurations(fields: &mut Fields) -> Result<Vec<String>, Fault> {
+    let Some((values, line)) = fields.list("in") else { return Ok(Vec::new()) };
+    if values.is_empty() {
+        let why = "`in` is an empty list: without it the annotation belongs to all configurations";
+        return Err(fields.fault(Class::Missing, line, why));
+    }
+    let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
+    for name in values.iter().flat_map(|value| value.split(',')).map(str::trim) {
+        if name.is_empty() {
+            let why = "a configuration has no name: a comma stands between two of them";
+            return Err(fields.fault(Class::Missing, line, why));
+        }
+        if !seen.insert(name) {
+            return Err(fields.fault(Class::Doubled, line, format!("the configuration `{name}` stands twice")));
+        }
+        names.push(name.to_owned());
+    }
+    Ok(names)
+}
+
+/// That no name is made of others: `SC1 SC2`, meant as two, would be a third, and the annotation would be in neither.
+///
+/// # Errors
+/// [`Class::Invalid`] for the first such name.
+pub(super) fn apart(annotations: &[Annotation]) -> Result<(), Fault> {
+    let names: BTreeSet<&str> = annotations.iter().flat_map(|it| &it.configurations).map(String::as_str).collect();
+    for annotation in annotations {
+        for name in &annotation.configurations {
+            let mut words = name.split_whitespace().filter(|word| *word != name);
+            let Some(word) = words.find(|word| names.contains(word)) else { continue };
+            let listed = name.split_whitespace().collect::<Vec<_>>().join(",");
+            let why = format!(
+                "`{name}` is the name of one configuration, and `{word}` of another: a comma separates them, `{listed}`, and a name of \
+                 several words is made of no other's"
+            );
+            return Err(Fault::new(Class::Invalid, "secure", why).at(annotation.line));
+        }
+    }
+    Ok(())
 }
 
 /// `on = "connector upload"`.
