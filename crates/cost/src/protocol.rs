@@ -310,17 +310,24 @@ pub(crate) fn tcp_closed(ends: (Party, Party)) -> Phase {
     Phase { name: "TCP closed", source: "RFC 9293 section 3.6", per: Per::Connection, ends, parts }
 }
 
-/// The same steps, and nobody waits for their messages.
+/// The same steps, and nobody waits for their messages. So nobody is stopped by what turns out wrong in one, either: keys and tokens that
+/// were there still hold, and of what is closed nothing is needed any more.
 pub(crate) fn unawaited(parts: Vec<Part>) -> Vec<Part> {
     let turn = |part| match part {
-        Part::Message { name, from, bytes } => Part::Unawaited { name, from, bytes },
+        Part::Message { name, from, bytes } => Some(Part::Unawaited { name, from, bytes }),
         Part::Either { guard, probability, then, otherwise } => {
-            Part::Either { guard, probability, then: unawaited(then), otherwise: unawaited(otherwise) }
+            Some(Part::Either { guard, probability, then: unawaited(then), otherwise: unawaited(otherwise) })
         }
-        Part::Use { mechanism, parts } => Part::Use { mechanism, parts: unawaited(parts) },
-        other @ (Part::Work { .. } | Part::Unawaited { .. } | Part::Check { .. }) => other,
+        Part::Use { mechanism, parts } => Some(Part::Use { mechanism, parts: unawaited(parts) }),
+        Part::Check { .. } => None,
+        other @ (Part::Work { .. } | Part::Unawaited { .. }) => Some(other),
     };
-    parts.into_iter().map(turn).collect()
+    parts.into_iter().filter_map(turn).collect()
+}
+
+/// Phases that go on beside what is there.
+pub(crate) fn beside(phases: Vec<Phase>) -> Vec<Phase> {
+    phases.into_iter().map(|phase| Phase { parts: unawaited(phase.parts), ..phase }).collect()
 }
 
 /// A step whose price may be missing.

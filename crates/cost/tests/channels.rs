@@ -111,6 +111,33 @@ fn a_connection_is_opened_before_it_may_be_used_and_messages_are_protected() {
     );
 }
 
+/// Of what is closed nothing is needed any more, and while keys and tokens are renewed the old ones hold: what turns out wrong there stops no
+/// request, in a tunnel neither.
+#[test]
+fn what_nobody_waits_for_aborts_nothing() {
+    let opcua = "policy = \"Aes256_Sha256_RsaPss\"\nkey = \"rsa-4096\"\nmode = \"sign\"";
+    let share = |lines: &str| {
+        let solved = solved(&priced(&secured(lines), &[]));
+        solved.throughput / (solved.throughput + solved.aborted)
+    };
+    let channel = |more: &str| format!("{OPCUA}{opcua}\n{more}");
+    let tunnel = "[[secure]]\nproperty = \"secure-tunnel\"\non = \"connector wire\"\nprotocol = \"ipsec\"\nauth = \"shared-key\"\ncipher = \"aes-128-cbc\"\nvalid = 0.9";
+    let twice = channel("reuse = 1\nrenewed = 1");
+    for (what, lines, checks) in [
+        // OPN, CreateSession with its signature, ActivateSession with that of the client: of each the request and the answer; two messages.
+        ("opened and closed", channel("reuse = 0\ndiscovery = false\nvalid = 0.9"), 10),
+        ("renewed", channel("reuse = 1\nrenewed = 1\nvalid = 0.9"), 2),
+        ("a channel renewed in a tunnel", format!("{twice}\n{tunnel}\nreuse = 1"), 2),
+        ("a tunnel renewed", format!("{twice}\n{tunnel}\nreuse = 1\nrenewed = 1"), 2),
+    ] {
+        let (found, wanted) = (share(&lines), 0.9_f64.powi(checks));
+        assert!((found - wanted).abs() < 1e-9, "{what}: {found} instead of {wanted}");
+    }
+    // Where nothing else is looked at, the word says nothing.
+    let curve = format!("{OPCUA}policy = \"ECC_curve25519\"\nreuse = 1\nrenewed = 0.5\nvalid = 0.9");
+    assert_eq!(read(&secured(&curve), Language::Toml).unwrap_err().class, Class::NoEffect);
+}
+
 /// Nothing takes time but the way of messages, 10 ms each, and 4 ms of work; `ask` and `again` are one way each.
 #[test]
 fn round_trips_are_those_of_the_standards() {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::opcua::{self, Channel, User, record};
 use super::tls::Tls;
-use super::{Party, Per, Phase, certificates, digest, tcp, tcp_closed, unawaited, using, with_session_key};
+use super::{Party, Per, Phase, beside, certificates, digest, tcp, tcp_closed, using, with_session_key};
 use crate::algorithm::{Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, private};
@@ -176,7 +176,7 @@ impl Tokens {
             Flow::OAuth2(tls) => vec![tls.close(ENDS), tcp_closed(ENDS)],
             Flow::RequestAccessToken(channel) | Flow::StartFinish(channel) => opcua::closing(channel, ENDS),
         };
-        phases.into_iter().map(|phase| Phase { parts: unawaited(phase.parts), ..phase }).collect()
+        beside(phases)
     }
 
     /// Whether each token has a connection that resumes the one before.

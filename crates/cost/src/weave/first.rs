@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Asked;
 use crate::mechanism::{self, Basic, Role};
 use crate::model::{Agreed, Annotation, Model, Property, Protect, Setting, Step};
-use crate::protocol::{Party, Phase, unawaited};
+use crate::protocol::{Party, Phase, beside};
 
 /// Something that an annotation of ours is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,11 +161,7 @@ impl<'a> First<'a> {
         if let Some(life) = agreed.life {
             due(1.0 / life, of(protocol.once()), steps);
         }
-        // What is there goes on while something new is made, and nobody needs what is left: nobody waits for its messages.
-        let beside = |phases: Vec<Phase>| {
-            phases.into_iter().map(|phase| Phase { parts: unawaited(phase.parts), ..phase }).collect::<Vec<_>>()
-        };
-        // Each connection that is made was, or will be, ended.
+        // What is there goes on while something new is made, and nobody needs what is left. Each connection that is made was, or will be, ended.
         let opened = protocol.connect().into_iter().chain(beside(protocol.disconnect()));
         due(1.0 - setting.reuse, of(opened.collect()), steps);
         due(agreed.renewed, of(beside(protocol.renew())), steps);

@@ -4,7 +4,7 @@
 use super::Asked;
 use crate::mechanism::{Part, Work};
 use crate::model::{Protect, Step};
-use crate::protocol::{self, Protocol};
+use crate::protocol::{self, Protocol, unawaited};
 
 /// The tunnels of each connector.
 pub(super) struct Tunnels<'a>(pub(super) Vec<Vec<Asked<'a>>>);
@@ -48,7 +48,10 @@ fn wrapped(parts: Vec<Part>, tunnel: &Protocol) -> Vec<Part> {
     for part in parts {
         match part {
             Part::Message { from, bytes, .. } | Part::Unawaited { from, bytes, .. } => {
-                let (before, after) = tunnel.around(from, bytes);
+                let (before, mut after) = tunnel.around(from, bytes);
+                if matches!(part, Part::Unawaited { .. }) {
+                    after = unawaited(after);
+                }
                 all.extend(before);
                 all.push(match part {
                     Part::Unawaited { name, .. } => Part::Unawaited { name, from, bytes: tunnel.wire(from, bytes) },

@@ -6,7 +6,7 @@ use super::{Chosen, Words};
 use crate::algorithm::Key;
 use crate::choose::Mode;
 use crate::mechanism::{Part, Role};
-use crate::protocol::{Party, Phase, Protocol};
+use crate::protocol::{Party, Phase, Protocol, beside};
 
 /// Bytes of messages that ways are held against each other with: short ones, and one of several chunks and packets.
 const SIZES: [u64; 4] = [1, 100, 1_000, 100_000];
@@ -38,9 +38,9 @@ impl Met {
         let phases = [
             (when.lives, Protocol::once as fn(&Protocol) -> Vec<Phase>),
             (when.connects, Protocol::connect),
-            (when.connects, Protocol::disconnect),
-            (when.renews, Protocol::renew),
-            (when.refreshes, Protocol::refresh),
+            (when.connects, |it| beside(it.disconnect())),
+            (when.renews, |it| beside(it.renew())),
+            (when.refreshes, |it| beside(it.refresh())),
         ];
         let phases = phases.into_iter().filter(|(done, _)| *done).flat_map(|(_, phases)| phases(protocol)).collect();
         let each = SIZES.into_iter().flat_map(|bytes| [(Role::Own, bytes), (Role::Peer, bytes)]);
