@@ -48,6 +48,10 @@ pub(super) fn value(text: &str) -> Result<String, Why> {
     let Ok(number) = written.parse::<f64>() else {
         return invalid(format!("`{written}` is an expression: only numbers can be used"));
     };
+    if let Some(advice) = find("unit").and_then(|unit| ambiguous(unit, number)) {
+        let unit = find("unit").unwrap_or_default();
+        return invalid(format!("`{unit}` in `{text}` is no unit of MARTE's, which count by 1024: {advice}"));
+    }
     Ok(match find("unit").map(known) {
         None => written.to_owned(),
         Some((1.0, unit)) => format!("{written} {unit}"),
@@ -114,6 +118,18 @@ fn known(unit: &str) -> (f64, &str) {
         "dys" => (24.0, "h"),
         other => (1.0, other),
     }
+}
+
+/// Of a unit that MARTE has not, and that would be decimal beside others of 1024 which look like it, what to write instead.
+fn ambiguous(unit: &str, number: f64) -> Option<String> {
+    let (ours, theirs, times) = match unit {
+        "kB" => ("kB", "KB", 1.0),
+        "kB/s" | "KB/s" => ("kB/s", "Kb/s", 8.0),
+        "MB/s" => ("MB/s", "Mb/s", 8.0),
+        "GB/s" => ("GB/s", "Gb/s", 8.0),
+        _ => return None,
+    };
+    Some(format!("write `({},{theirs})`, or without brackets `{number} {ours}`, which counts by 1000", number * times))
 }
 
 /// What is wanted of a member, if this value is none.
@@ -262,6 +278,25 @@ mod tests {
                 "(5,ms,source=est,source=calc)",
                 Err("the source stands twice in `(5,ms,source=est,source=calc)`: `est` and `calc`"),
             ),
+            (
+                "(1,MB/s)",
+                Err(
+                    "`MB/s` in `(1,MB/s)` is no unit of MARTE's, which count by 1024: write `(8,Mb/s)`, or without brackets `1 MB/s`, which counts by 1000",
+                ),
+            ),
+            (
+                "(value=0.5, unit=KB/s)",
+                Err(
+                    "`KB/s` in `(value=0.5, unit=KB/s)` is no unit of MARTE's, which count by 1024: write `(4,Kb/s)`, or without brackets `0.5 kB/s`, which counts by 1000",
+                ),
+            ),
+            (
+                "(2,kB)",
+                Err(
+                    "`kB` in `(2,kB)` is no unit of MARTE's, which count by 1024: write `(2,KB)`, or without brackets `2 kB`, which counts by 1000",
+                ),
+            ),
+            ("2 MB/s", Ok("2 MB/s")),
             ("(unit=ms)", Err("`(unit=ms)` has no value")),
             ("(value=57, unit=ms, statQ=max)", Err("`statQ=max`: only the mean can be used")),
             ("(expr=$n*2, unit=ms)", Err("`$n*2` is an expression: only numbers can be used")),
