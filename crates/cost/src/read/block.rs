@@ -1,7 +1,35 @@
-//! What every language asks of a block: an `opt` or `loop` with nothing in it, and an `opt` that is always taken, change nothing.
+//! What every language asks of a block: an `opt` or `loop` with nothing in it, and an `opt` that is always taken, change nothing; and what the
+//! body of a loop is called, which has no name of its own.
+
+use hashbrown::HashSet;
 
 use super::draft::Line;
 use crate::{Class, Fault};
+
+/// Names for the bodies of loops: by their place in order, so that a line more above them renames none.
+#[derive(Debug, Default)]
+pub(super) struct Loops {
+    taken: HashSet<String>,
+    count: usize,
+}
+
+impl Loops {
+    /// Beside these sequences, whose names are taken.
+    pub(super) fn beside(names: impl Iterator<Item = String>) -> Self {
+        Self { taken: names.collect(), count: 0 }
+    }
+
+    /// The name of the next one that begins, and its place.
+    pub(super) fn next(&mut self) -> (String, usize) {
+        loop {
+            self.count += 1;
+            let name = format!("loop {}", self.count);
+            if !self.taken.contains(&name) {
+                return (name, self.count);
+            }
+        }
+    }
+}
 
 /// Refuses an `opt` or `loop` without steps.
 pub(super) fn filled(what: &str, line: usize, steps: &[Line]) -> Result<(), Fault> {

@@ -13,6 +13,7 @@ mod words;
 use hashbrown::{HashMap, HashSet};
 
 use self::blocks::{Block, Broken};
+use super::block::Loops;
 use super::draft::{Draft, Line, Written};
 use super::escape;
 use super::fields::Fields;
@@ -42,7 +43,7 @@ const DESCRIPTION: &str = "}";
 
 /// Reads the words of a model.
 pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
-    let mut reader = Reader::default();
+    let mut reader = Reader { loops_called: Loops::beside(sequences(text)), ..Reader::default() };
     let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim).zip(1..);
     let mut lines = lines.filter(|(line, _)| !line.is_empty()).peekable();
     if let Some((_, begin)) = lines.next_if(|(line, _)| *line == FRONT_MATTER) {
@@ -74,6 +75,13 @@ pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
     reader.finish()
 }
 
+/// The names of the sequences that are written, wherever they stand.
+fn sequences(text: &str) -> impl Iterator<Item = String> {
+    let statements = text.lines().filter_map(|line| line.split_once("trapkey:")).map(|(_, statement)| statement.trim());
+    let statements = statements.filter(|statement| statement.starts_with("sequence"));
+    statements.filter_map(|statement| words::read(statement, 0).ok()?.0.into_iter().nth(1))
+}
+
 #[derive(Default)]
 struct Reader {
     draft: Draft,
@@ -96,10 +104,10 @@ struct Reader {
     blocks: Vec<Block>,
     /// What ended the sequence so far; each has its place between `steps`.
     broken_off: Vec<Broken>,
-    /// The bodies of loops, which are sequences that are referred to so many times.
-    loops: Vec<Written>,
-    /// How many loops begin in a line.
-    loops_of: HashMap<usize, usize>,
+    /// The bodies of loops, which are sequences that are referred to so many times, and their places in order.
+    loops: Vec<(usize, Written)>,
+    /// What the next one is called.
+    loops_called: Loops,
     /// Of the connectors between two components, whose names stand in order: the first, and whether it is the only one.
     connectors: HashMap<[String; 2], (String, bool)>,
     /// Ends and lines of messages that did not say over which.
@@ -270,7 +278,7 @@ impl Reader {
                 _ => Err(self.fault(Class::Syntax, "`way` stands outside of `alt`, `opt` and `break`")),
             },
             ["loop"] => match self.blocks.last_mut() {
-                Some(Block::Loop(_, times)) if times.is_empty() => {
+                Some(Block::Loop(_, times, _)) if times.is_empty() => {
                     *times = fields;
                     Ok(())
                 }
@@ -320,7 +328,10 @@ impl Reader {
             "rect" | "box" => self.open(Block::Plain),
             "alt" => self.open(Block::Choice(self.line, Vec::new(), Fields::new("way", self.line))),
             "opt" => self.open(Block::Option(self.line, Fields::new("opt", self.line))),
-            "loop" => self.open(Block::Loop(self.line, Fields::new("loop", self.line))),
+            "loop" => {
+                let called = self.loops_called.next();
+                self.open(Block::Loop(self.line, Fields::new("loop", self.line), called))
+            }
             "break" => self.open(Block::Break(self.line, Fields::new("break", self.line))),
             "par" | "par_over" => self.open(Block::Par(self.line, Vec::new())),
             "else" => self.other(),
@@ -470,8 +481,8 @@ impl Reader {
             return Err(several(ends, *line));
         }
         // Behind the sequences that were written: the first of those is the one that requests run through.
-        self.loops.sort_by_key(|written| written.line);
-        self.draft.sequences.append(&mut self.loops);
+        self.loops.sort_by_key(|(place, _)| *place);
+        self.draft.sequences.extend(self.loops.drain(..).map(|(_, written)| written));
         let mut known: HashSet<String> = self.draft.components.iter().map(|(name, _)| name.clone()).collect();
         for (_, name, line) in &self.participants {
             if known.insert(name.clone()) {

@@ -18,6 +18,7 @@ use roxmltree::{Document, Node};
 
 use self::combined::is_break;
 use self::stereotypes::Applied;
+use super::block::Loops;
 use super::draft::{Draft, Line, Written};
 use super::fields::Fields;
 use super::lines::Lines;
@@ -168,8 +169,8 @@ struct Reader<'a> {
     called: BTreeMap<&'a str, String>,
     /// The bodies of loops, which are sequences that are referred to so many times.
     bodies: Vec<Written>,
-    /// How many loops begin in a line.
-    loops: BTreeMap<usize, usize>,
+    /// What the next of them is called.
+    loops: Loops,
     /// Executions, by what starts them.
     starts: BTreeMap<&'a str, Node<'a, 'a>>,
     /// Messages whose sending stands in a fragment.
@@ -200,7 +201,7 @@ impl<'a> Reader<'a> {
             joins: BTreeMap::new(),
             called: BTreeMap::new(),
             bodies: Vec::new(),
-            loops: BTreeMap::new(),
+            loops: Loops::default(),
             laid: BTreeSet::new(),
             aside: false,
         })
@@ -274,6 +275,7 @@ impl<'a> Reader<'a> {
         }
         let used: Vec<String> = self.all("InteractionUse").flat_map(|node| references(node, "refersTo")).collect();
         let mut written = Vec::new();
+        self.loops = Loops::beside(all.iter().map(|interaction| name(*interaction).to_owned()));
         for interaction in all {
             let id = attribute(interaction, "id").unwrap_or("");
             let first = scenario.as_ref().is_some_and(|(base, _)| base == id);

@@ -20,8 +20,8 @@ pub(super) enum Block {
     Option(usize, Fields),
     /// `break`.
     Break(usize, Fields),
-    /// `loop`.
-    Loop(usize, Fields),
+    /// `loop`: its line, its words, its name and place.
+    Loop(usize, Fields, (String, usize)),
     /// `par`: its line, the branches that are complete.
     Par(usize, Vec<Vec<Line>>),
 }
@@ -91,7 +91,7 @@ impl Reader {
         };
         match &block {
             Block::Option(line, _) => block::filled("opt", *line, &steps)?,
-            Block::Loop(line, _) => block::filled("loop", *line, &steps)?,
+            Block::Loop(line, ..) => block::filled("loop", *line, &steps)?,
             _ => {}
         }
         match block {
@@ -113,17 +113,14 @@ impl Reader {
                 self.broken_off.push(Broken { line, way: (with, steps), on });
                 self.steps.push(Vec::new());
             }
-            Block::Loop(line, mut times) => {
+            Block::Loop(line, mut times, (name, place)) => {
                 let mut look = times.clone();
                 if look.word("times")?.is_none() {
                     let why = "a `loop` has no `%% trapkey: loop times=..`: how often does it go round?";
                     return Err(Fault::new(Class::MissingAnnotation, "loop", why).at(line));
                 }
-                let same = self.loops_of.entry(line).and_modify(|same| *same += 1).or_insert(1);
-                let name =
-                    if *same == 1 { format!("loop of line {line}") } else { format!("loop {same} of line {line}") };
                 times.put("ref", vec![name.clone()], line)?;
-                self.loops.push(Written { name, line, steps });
+                self.loops.push((place, Written { name, line, steps }));
                 self.push(Line::Ref(times));
             }
         }

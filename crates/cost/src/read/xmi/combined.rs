@@ -177,9 +177,7 @@ impl<'a> Reader<'a> {
             self.applied.repeats(attribute(node, "id").unwrap_or(""), &mut words)?;
         }
         self.times(*operand, &mut words)?;
-        // A file may be all in one line.
-        let same = self.loops.entry(at).and_modify(|same| *same += 1).or_insert(1);
-        let called = if *same == 1 { format!("loop of line {at}") } else { format!("loop {same} of line {at}") };
+        let (called, _) = self.loops.next();
         let steps = self.fragments(*operand, interaction, depth + 1)?;
         if !self.aside {
             block::filled(&format!("loop {}", self::called(fragment)), at, &steps)?;
