@@ -188,7 +188,14 @@ fn messages_of_ike_are_as_long_as_their_payloads() {
     );
     // A cookie is one more round, and no key is used for it.
     let loaded = Ipsec { cookie: 1.0, ..shared }.connect(ENDS);
-    assert_eq!(messages(&loaded[..1]), [("IKE_SA_INIT", CLIENT, init + 8 + 36), ("cookie", SERVER, 28 + 8 + 36)]);
+    assert_eq!(messages(&loaded[..1]), [("IKE_SA_INIT", CLIENT, init), ("cookie", SERVER, 28 + 8 + 36)]);
+    // RFC 7296 section 2.6: the second has it in front of all else, and section 2.15: that one is what a code or signature is over.
+    let cookie = 8 + 36;
+    assert_eq!(messages(&loaded[1..])[0], ("IKE_SA_INIT", CLIENT, init + cookie));
+    let coded = |phases: &[Phase]| lines(phases).into_iter().find(|it| it.name == "codeIdentity").unwrap().bytes;
+    assert_eq!(coded(&loaded), coded(&shared.connect(ENDS)) + cookie);
+    let often = Ipsec { cookie: 0.5, ..shared }.connect(ENDS);
+    assert_eq!(messages(&often[1..])[0], ("IKE_SA_INIT", CLIENT, init + cookie / 2), "the mean of both");
     assert_eq!(count(&loaded[..1], SERVER, "agree") + count(&loaded[..1], CLIENT, "generate"), 0);
     assert_eq!(count(&loaded[..1], SERVER, "hash sha-256"), 2);
     // Certificates go both ways, each with the signature of an authority; where none is above it, they are as long.

@@ -46,12 +46,12 @@ impl Ipsec {
     pub(super) fn initial(&self) -> Vec<Part> {
         let mut parts = self.offer(OWN);
         parts.extend(detection(OWN));
-        parts.extend(message("IKE_SA_INIT", OWN, self.init_bytes(OWN)));
+        parts.extend(message("IKE_SA_INIT", OWN, self.heard_bytes(OWN)));
         parts.extend(detection(PEER));
         parts.extend(self.offer(PEER));
         parts.extend([self.agree(PEER), self.ike_keys(PEER)]);
         parts.extend(detection(PEER));
-        parts.extend(message("IKE_SA_INIT answer", PEER, self.init_bytes(PEER)));
+        parts.extend(message("IKE_SA_INIT answer", PEER, self.heard_bytes(PEER)));
         parts.extend(detection(OWN));
         parts.extend([self.agree(OWN), self.ike_keys(OWN)]);
         parts
@@ -71,11 +71,10 @@ impl Ipsec {
     }
 
     /// A first request in vain: the responder answers with a hash that only it can make and keeps nothing (section 2.6). The request is
-    /// sent again with it, keys and nonce as before. One of the two is counted with IKE_SA_INIT; this one has the cookie, so that the
-    /// bytes of both are right.
+    /// sent again with it, keys and nonce as before: that one is counted with IKE_SA_INIT.
     pub(super) fn asked_for_cookie(&self) -> Vec<Part> {
         let hash = || priced("makeCookie", PEER, format!("hash {}", Hash::Sha256), NONCE + 4 + IKE_SPI + 32);
-        let mut parts = message("IKE_SA_INIT", OWN, self.init_bytes(OWN) + COOKIE).to_vec();
+        let mut parts = message("IKE_SA_INIT", OWN, self.init_bytes(OWN)).to_vec();
         parts.push(hash());
         parts.extend(message("cookie", PEER, HEADER + COOKIE));
         parts.push(hash());
@@ -141,25 +140,30 @@ impl Ipsec {
         times(priced(name, by, format!("derive prf-{}", self.prf.word()), bytes), runs)
     }
 
-    /// SKEYSEED, and the seven keys that prf+ makes of it (section 2.14): each run takes the last output, both nonces and both SPIs.
+    /// SKEYSEED, and the seven keys that prf+ makes of it (section 2.14) with both nonces and both SPIs.
     fn ike_keys(&self, by: Role) -> Part {
         // SK_d and both SK_p, and for each direction SK_e with SK_a; an authenticated cipher has no SK_a (RFC 5282).
         let keys = 3 * self.prf.bytes() + 2 * self.key_bytes();
         let runs = keys.div_ceil(self.prf.bytes());
         let seed = self.group.secret() + 2 * NONCE;
-        let bytes = seed + runs * (self.prf.bytes() + 2 * NONCE + 2 * IKE_SPI + 1);
-        self.derive("deriveKeys", by, 1 + runs, bytes)
+        self.derive("deriveKeys", by, 1 + runs, seed + self.expanded(runs, 2 * NONCE + 2 * IKE_SPI))
     }
 
     /// KEYMAT (section 2.17): keys of both directions, of the secret of a key exchange of their own, if they have one.
     fn esp_keys(&self, by: Role, secret: u64) -> Part {
         let runs = (2 * self.key_bytes()).div_ceil(self.prf.bytes());
-        self.derive("deriveKeys", by, runs, runs * (self.prf.bytes() + secret + 2 * NONCE + 1))
+        self.derive("deriveKeys", by, runs, self.expanded(runs, secret + 2 * NONCE))
     }
 
-    /// What is signed: the own first message, the other's nonce, a code over the own ID (section 2.15).
+    /// Bytes that go into so many runs of prf+: the seed and a number, and before these what came of the run before (section 2.13: the
+    /// first has none).
+    const fn expanded(&self, runs: u64, seed: u64) -> u64 {
+        runs * (seed + 1) + runs.saturating_sub(1) * self.prf.bytes()
+    }
+
+    /// What is signed: the own first message as the other heard it, the other's nonce, a code over the own ID (section 2.15).
     fn signed_bytes(&self, of: Role) -> u64 {
-        self.init_bytes(of) + NONCE + self.prf.bytes()
+        self.heard_bytes(of) + NONCE + self.prf.bytes()
     }
 
     /// The key that `by` signs with.
@@ -220,6 +224,19 @@ impl Ipsec {
         let hashes = if signs { HASHES } else { 0 };
         let wish = if signs && from == Role::Peer { CERTREQ } else { 0 };
         HEADER + self.ike_proposal() + KE + self.group.share() + PAYLOAD + NONCE + DETECTION + hashes + wish
+    }
+
+    /// The IKE_SA_INIT to which there is an answer with keys: with the cookie where one was asked for, else its share in the mean, for
+    /// what bytes take is in proportion to them.
+    fn heard_bytes(&self, from: Role) -> u64 {
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a few bytes"
+        )]
+        let cookie = (self.cookie * COOKIE as f64).round() as u64;
+        self.init_bytes(from) + if from == Role::Own { cookie } else { 0 }
     }
 
     /// ID, certificates and the initiator's wish for one, AUTH, the first proposal for ESP, traffic selectors.
