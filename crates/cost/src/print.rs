@@ -10,7 +10,7 @@ use gspn::net::{Kind, Rate};
 
 use crate::Secured;
 use crate::choose::Mode;
-use crate::mechanism::{Part, Role};
+use crate::mechanism::{Part, Role, Work};
 use crate::model::{Annotation, Duration, Model, Node, Price, Protect, Setting, Step, Units, Workload};
 use crate::net::Laid;
 use crate::plant::{Failures, Power};
@@ -22,7 +22,8 @@ pub fn annotated(model: &Model) -> String {
     Printer::new(model, true).diagram()
 }
 
-/// The secured model: with stars at what annotations are about, and the mechanisms in full.
+/// The secured model: with stars at what annotations are about, and the mechanisms in full: by what each step is worked on, how many times,
+/// over how many bytes, and in which engine; of messages how long they became.
 #[must_use]
 pub fn secured(secured: &Secured) -> String {
     Printer::new(secured.model(), false).diagram()
@@ -205,7 +206,8 @@ impl<'a> Printer<'a> {
                 let over = quoted(&model.connectors[it.over].name);
                 self.say(depth, &format!("step over={over}{carries} bytes=\"{} B\"", it.bytes));
                 let (from, to) = model.ends(it);
-                self.line(depth, &format!("c{from}->>c{to}: {}{}", for_line(&it.name), star(it.critical)));
+                let bytes = if self.words { String::new() } else { format!(" ({} B)", model.size(it)) };
+                self.line(depth, &format!("c{from}->>c{to}: {}{bytes}{}", for_line(&it.name), star(it.critical)));
             }
             Step::Ref { sequence, times } => {
                 let name = &model.sequences[*sequence].name;
@@ -255,8 +257,10 @@ impl<'a> Printer<'a> {
         for part in parts {
             match part {
                 Part::Work { name, by, work } => {
-                    let of = work.operation.as_deref().filter(|of| of != name).map(|of| format!(" ({of})"));
-                    self.line(depth, &format!("c{0}->>c{0}: {name}{1}", who(*by), of.unwrap_or_default()));
+                    let engine = if *by == Role::Own { protect.engine } else { protect.peer_engine };
+                    let engine = engine.filter(|_| work.private).map(|node| self.model.nodes[node].name.as_str());
+                    let much = how_much(work, name, engine);
+                    self.line(depth, &format!("c{0}->>c{0}: {name}{much}", who(*by)));
                 }
                 Part::Message { name, from, bytes } => {
                     let line = format!("c{}->>c{}: {name} ({bytes} B)", who(*from), who(from.other()));
@@ -287,6 +291,17 @@ impl<'a> Printer<'a> {
             }
         }
     }
+}
+
+/// By what a step is worked on: `(3 x derive hkdf-sha256, 96 B in all, in hsm)`. Nothing of one that only sets a parameter.
+fn how_much(work: &Work, name: &str, engine: Option<&str>) -> String {
+    let times = |of: &str| if work.times == 1 { of.to_owned() } else { format!("{} x {of}", work.times) };
+    let operation = work.operation.as_deref().filter(|of| *of != name || work.times != 1).map(times);
+    let all = if work.times == 1 { "" } else { " in all" };
+    let bytes = (work.bytes > 0).then(|| format!("{} B{all}", work.bytes));
+    let engine = engine.map(|node| format!("in {}", for_line(node)));
+    let words: Vec<String> = operation.into_iter().chain(bytes).chain(engine).collect();
+    if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
 }
 
 /// The words of an annotation.

@@ -82,6 +82,47 @@ fn what_another_setting_changes_of_a_net_is_its_own() {
     }
 }
 
+/// What an annotation changes shows in the secured diagram: by what a step is worked on, how often, over how many bytes, and where.
+#[test]
+fn the_secured_diagram_says_how_much_is_done() {
+    let secured = |annotations: &str| {
+        let given = GIVEN.replace("of = \"a\"\n", "of = \"a\"\nsize = \"1 kB\"\n");
+        let given = given.replace("carries = [\"v\"]\n[[", "carries = [\"v\"]\nbytes = \"200 B\"\n[[");
+        format!("{given}\n{annotations}")
+    };
+    let printed = |text: &str| print::secured(&weave(&model(text)));
+    let signs =
+        "[[secure]]\nproperty = \"data-integrity\"\non = \"attribute v\"\nsignature = \"rsa-2048\"\nengine = \"hsm\"\n";
+    let encrypts =
+        "[[secure]]\nproperty = \"data-confidentiality\"\non = \"connector c\"\ncipher = \"aes-256-cbc\"\nreuse = 1\n";
+    let text = secured(&format!("{signs}{encrypts}"));
+    let diagram = printed(&text);
+    for line in [
+        "c0->>c0: generateDigest (hash sha-256, 1000 B)",
+        "c0->>c0: encryptAlgorithm (sign rsa-2048, in hsm)",
+        "c0->>c0: encryptAlgorithm (encrypt aes-256-cbc, 1456 B)",
+        "c0->>c1: out (1488 B) *",
+        "c1->>c1: encryptAlgorithm (verify rsa-2048)",
+    ] {
+        assert!(diagram.lines().any(|it| it.trim() == line), "{line}\n{diagram}");
+    }
+    assert!(!diagram.contains([';', '#']), "{diagram}");
+    let tunnel = secured(
+        "[[secure]]\nproperty = \"secure-tunnel\"\non = \"connector c\"\nprotocol = \"wireguard\"\nreuse = 0\nengine = \"hsm\"\npacket = 1420\n",
+    );
+    assert!(printed(&tunnel).contains("(3 x derive hkdf-blake2s, 96 B in all)"), "{}", printed(&tunnel));
+    assert!(printed(&tunnel).contains(", in hsm)"), "{}", printed(&tunnel));
+    for (text, from, to) in [
+        (&text, "engine = \"hsm\"\n", ""),
+        (&text, "1 kB", "2 kB"),
+        (&text, "200 B", "500 B"),
+        (&tunnel, "engine = \"hsm\"\n", ""),
+        (&tunnel, "packet = 1420", "packet = 600"),
+    ] {
+        assert_ne!(printed(text), printed(&text.replacen(from, to, 1)), "{from}");
+    }
+}
+
 const GIVEN: &str = r#"
 [workload]
 clients = 1
