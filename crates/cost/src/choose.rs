@@ -50,6 +50,7 @@ pub use fails::Failure;
 use figures::Solved;
 pub use follow::{Estimate, Followed, follow};
 pub use picture::svg;
+pub(crate) use security::first;
 pub use security::{Minimum, Mode};
 pub use simulated::SEED;
 pub use table::{csv, text};

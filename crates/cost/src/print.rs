@@ -26,7 +26,11 @@ pub fn annotated(model: &Model) -> String {
 /// over how many bytes, and in which engine; of messages how long they became.
 #[must_use]
 pub fn secured(secured: &Secured) -> String {
-    Printer::new(secured.model(), false).diagram()
+    let mut printer = Printer::new(secured.model(), false);
+    for way in secured.taken() {
+        printer.line(0, &format!("%% the first of several ways: {}", for_line(&way)));
+    }
+    printer.diagram()
 }
 
 /// The net: one line a transition, with what it takes and puts.

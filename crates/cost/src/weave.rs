@@ -38,6 +38,12 @@ impl Secured {
         &self.model
     }
 
+    /// What was taken of each annotation that may be done in several ways, in words: the first of them. Nothing where there was no choice.
+    #[must_use]
+    pub fn taken(&self) -> Vec<String> {
+        crate::choose::first(&self.model)
+    }
+
     /// The same under another load, of which weaving knows nothing.
     #[must_use]
     pub(crate) const fn of(mut self, workload: Workload) -> Self {

@@ -112,6 +112,11 @@ fn the_secured_diagram_says_how_much_is_done() {
     );
     assert!(printed(&tunnel).contains("(3 x derive hkdf-blake2s, 96 B in all)"), "{}", printed(&tunnel));
     assert!(printed(&tunnel).contains(", in hsm)"), "{}", printed(&tunnel));
+    // What was taken where there are several ways is said, and nothing where there is one.
+    let several = text.replace("\"aes-256-cbc\"", "[\"aes-128-gcm\", \"aes-256-cbc\"]");
+    assert_eq!(weave(&model(&text)).taken(), Vec::<String>::new());
+    assert_eq!(weave(&model(&several)).taken(), ["connector c: aes-128-gcm reuse 1"]);
+    assert!(printed(&several).contains("  %% the first of several ways: connector c: aes-128-gcm reuse 1\n"));
     for (text, from, to) in [
         (&text, "engine = \"hsm\"\n", ""),
         (&text, "1 kB", "2 kB"),

@@ -249,6 +249,13 @@ fn way_covers(one: Option<Rank>, other: Option<Rank>) -> bool {
     }
 }
 
+/// What is done of each annotation that has several ways where nothing is chosen, in words.
+pub(crate) fn first(model: &Model) -> Vec<String> {
+    let ways = vec![0; model.annotations.len()];
+    let words = words(model, &ways).into_iter().zip(&model.annotations);
+    words.filter(|(_, annotation)| annotation.alternatives.len() > 1).map(|(words, _)| words).collect()
+}
+
 /// What each annotation does, in words; only what differs between its ways.
 pub(super) fn words(model: &Model, ways: &[usize]) -> Vec<String> {
     let word = |(annotation, way): (&crate::model::Annotation, &usize)| {
