@@ -215,7 +215,11 @@ fn what_uml_says_twice_or_to_nobody_is_refused() {
     refused(&elsewhere, Language::Xmi, Class::NoSuchName, "applied to `upload`, which is no connector");
     let both = "supplier=\"_organisation\"/><packagedElement xmi:type=\"uml:Abstraction\" xmi:id=\"_a3\" client=\"_producer\" supplier=\"_database\"/>";
     check(("supplier=\"_organisation\"/>", both), Class::Doubled, "placed on `organisation` and on `database`");
-    check(("sendEvent=\"_s2\"", "sendEvent=\"_gate\""), Class::Invalid, "message send: it would be lost");
+    let gate = ("sendEvent=\"_s2\"", "sendEvent=\"_gate\"");
+    check(gate, Class::Invalid, "occurrence s2: it belongs to the message `send`");
+    let gone = UML.lines().filter(|line| !line.contains("xmi:id=\"_s2\"")).collect::<Vec<_>>().join("\n");
+    let gone = gone.replacen(gate.0, gate.1, 1).replacen("_b1 _s2", "_b1", 1).replacen("finish=\"_s2\"", "", 1);
+    refused(&gone, Language::Xmi, Class::Invalid, "message send: it would be lost");
     check(("interactionOperator=\"alt\"", "interactionOperator=\"opt\""), Class::Invalid, "2 operands");
 }
 

@@ -120,8 +120,14 @@ impl<'a> Reader<'a> {
         let at = self.lines.line(fragment);
         let mut ways = Vec::new();
         let operands = fragment.children().filter(|child| child.tag_name().name() == "operand");
+        let operands: Vec<_> = operands.collect();
+        let is_once = operator != "alt";
+        if is_once && operands.len() != 1 {
+            let why = format!("it has {} operands, and one is wanted", operands.len());
+            return Err(Fault::new(Class::Invalid, format!("{operator} {}", name(fragment)), why).at(at));
+        }
         let (mut taken, mut all) = (0.0, true);
-        for operand in operands.collect::<Vec<_>>() {
+        for operand in operands {
             let mut words = self.lines.words(operand, "operand");
             let said = self.applied.probability(attribute(operand, "id").unwrap_or(""), &mut words)?;
             if self.aside {
@@ -141,11 +147,6 @@ impl<'a> Reader<'a> {
                 block::filled(&format!("opt {}", called(fragment)), at, &steps)?;
             }
             ways.push((words, steps));
-        }
-        let is_once = operator != "alt";
-        if is_once && ways.len() != 1 {
-            let why = format!("it has {} operands, and one is wanted", ways.len());
-            return Err(Fault::new(Class::Invalid, format!("{operator} {}", name(fragment)), why).at(at));
         }
         // Weights would be taken for probabilities of another sum, and what is done when no operand is would be lost.
         if operator == "alt" && all && (taken - 1.0).abs() > 1e-6 {
