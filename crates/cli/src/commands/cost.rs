@@ -14,7 +14,7 @@ use clap::{Args, Subcommand, ValueEnum, value_parser};
 use cost::choose::Effort;
 use cost::read::{Beside, Language, price_list, read_beside};
 use cost::solve::{Busy, Solution, questions, solve};
-use cost::{Fault, Model, net, print, weave};
+use cost::{Fault, Model, Secured, net, print, weave};
 use gspn::{Budget, Limits, Progress};
 use serde_json::json;
 
@@ -196,10 +196,20 @@ pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> 
         Command::Weave(args) => woven(&args),
         Command::Solve(args) => {
             let model = args.source.read()?;
-            let solution = args.spend.within(|budget| solve(&weave(&model), budget))?;
-            Ok(Answer::ok(shown(&solution), json!(solution)))
+            let secured = weave(&model);
+            let solution = args.spend.within(|budget| solve(&secured, budget))?;
+            Ok(taken(&secured, shown(&solution), json!(solution)))
         }
     }
+}
+
+/// An answer about the first way of each annotation that has several, which is said in front.
+fn taken(secured: &Secured, shown: String, mut json: serde_json::Value) -> Answer {
+    let taken = secured.taken();
+    let said: String = taken.iter().map(|way| format!("the first of several ways: {way}\n")).collect();
+    let between = if said.is_empty() { "" } else { "\n" };
+    json["taken"] = json!(taken);
+    Answer::ok(format!("{said}{between}{shown}"), json)
 }
 
 fn woven(args: &Weave) -> Result<Answer, Failure> {

@@ -276,6 +276,13 @@ fn what_was_measured_here_stands_in_the_place_of_a_models_prices() {
     let lists = MODEL.replace("signature = \"rsa-2048\"", "signature = [\"rsa-2048\", \"ed25519\"]");
     scene.write("model.toml", &lists);
     calibration(&scene, &[("sign ed25519", 1e-4), ("verify ed25519", 2e-4), ("sign rsa-2048", 9.0)]);
+    // What is solved is the first way, and is said.
+    for command in ["solve", "simulate"] {
+        let said = scene.run(&["cost", command, "model.toml"]);
+        assert!(said.contains("the first of several ways: attribute order: rsa-2048"), "{said}");
+        let found = scene.json(&["cost", command, "model.toml", "--output", "json"]);
+        assert_eq!(found["taken"].as_array().map(Vec::len), Some(1), "{found}");
+    }
     let choose = |prices: &str| scene.run(&["cost", "choose", "model.toml", "--prices", prices, "--output", "json"]);
     for given in ["here.json", "pc=here.json"] {
         let said = choose(given);

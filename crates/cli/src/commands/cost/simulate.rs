@@ -2,10 +2,11 @@
 
 use clap::Args;
 use cost::choose::{Estimate, Followed, SEED, follow};
+use cost::weave;
 use gspn::Limits;
 use serde_json::json;
 
-use super::{Source, Spend, busy, limit, seconds};
+use super::{Source, Spend, busy, limit, seconds, taken};
 use crate::answer::{Answer, table};
 use crate::failure::Failure;
 
@@ -28,7 +29,7 @@ pub(super) fn run(args: &Simulate) -> Result<Answer, Failure> {
     let model = args.source.read()?;
     let spend = Spend { markings: Limits::default().markings, time: args.time };
     let followed = spend.within(|budget| follow(&model, args.seed, budget))?;
-    Ok(Answer::ok(shown(&followed), json!(followed)))
+    Ok(taken(&weave(&model), shown(&followed), json!(followed)))
 }
 
 fn shown(followed: &Followed) -> String {
