@@ -81,6 +81,15 @@ impl<'a> Budget<'a> {
         self.gone.map_or(0.0, |gone| gone())
     }
 
+    /// Does `work` in at most `part` of the time that is left, where somebody says how much is over.
+    pub(crate) fn part<T>(&mut self, part: f64, work: impl FnOnce(&mut Budget<'_>) -> T) -> T {
+        let Some(gone) = self.gone.filter(|_| part < 1.0) else { return work(self) };
+        let until = gone() + (1.0 - gone()) * part;
+        let outer = &mut *self.go_on;
+        let mut go_on = |progress| outer(progress) && gone() < until;
+        work(&mut Budget { limits: self.limits, go_on: &mut go_on, gone: Some(gone) })
+    }
+
     /// The limits.
     #[must_use]
     pub fn limits(&self) -> Limits {
@@ -140,5 +149,30 @@ impl<'a> Budget<'a> {
             "memory",
             format!("more than {mib} MiB are needed: allow more memory, or make the net smaller"),
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_time_leaves_the_rest() {
+        let looks = Cell::new(0.0);
+        let gone = || looks.get() / 100.0;
+        let mut go_on = |_| {
+            looks.set(looks.get() + 1.0);
+            gone() < 1.0
+        };
+        let mut budget = Budget::new(Limits::default(), &mut go_on).sharing(&gone);
+        let until_refused = |budget: &mut Budget<'_>| while budget.look(Progress::Answering { done: 0 }).is_ok() {};
+        budget.part(0.75, until_refused);
+        assert_eq!(looks.get(), 75.0);
+        budget.part(0.6, until_refused);
+        assert_eq!(looks.get(), 90.0);
+        budget.part(1.0, until_refused);
+        assert_eq!(looks.get(), 100.0);
     }
 }

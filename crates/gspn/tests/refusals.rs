@@ -90,6 +90,37 @@ fn the_clock_is_looked_at_between_questions() {
     assert!(refusal.why.contains("after 1 answered questions"), "{refusal}");
 }
 
+/// What exploration and one solution say is said first and stays, whatever takes the time after it, and however the questions are ordered.
+#[test]
+fn time_that_ends_takes_nothing_away_from_what_is_known() {
+    let document = json!({"net": {"places": [{"name": "a", "tokens": 1}, {"name": "b"}], "transitions": [
+        {"name": "there", "kind": "timed", "rate": 1, "in": {"a": 1}, "out": {"b": 1}, "inhibit": {"b": 1}},
+        {"name": "back", "kind": "timed", "rate": 3, "in": {"b": 1}, "out": {"a": 1}}]},
+        "ask": [{"id": "slope", "kind": "sensitivity", "of": {"kind": "mean_tokens", "place": "a"}, "wrt": "back"},
+            {"id": "by", "kind": "passage_quantile", "where": [["b", "==", 1]], "p": 0.5},
+            {"id": "soon", "kind": "mean_tokens", "place": "a", "at": 1},
+            {"id": "classes", "kind": "bsccs"},
+            {"id": "mean", "kind": "mean_tokens", "place": "a"},
+            {"id": "states", "kind": "tangible"}]});
+    let document = json::read(document.to_string().as_bytes()).unwrap();
+    let ends: [(u64, &[&str]); 3] = [
+        (0, &["classes", "states"]),
+        (2, &["classes", "mean", "states"]),
+        (5, &["by", "classes", "mean", "soon", "states"]),
+    ];
+    for (end, known) in ends {
+        let mut over = false;
+        let mut go_on = |progress| {
+            over |= matches!(progress, gspn::Progress::Answering { done } if done >= end);
+            !over
+        };
+        let budget = &mut Budget::new(Limits::default(), &mut go_on);
+        let found = ask::answer(&document.net, &document.asks, budget).unwrap();
+        assert_eq!(found.values.keys().collect::<Vec<_>>(), known, "{end}: {found:?}");
+        assert!(found.unanswered.values().all(|refusal| refusal.class == Class::TooLarge), "{found:?}");
+    }
+}
+
 /// The whole net is refused for what one of its transitions has too little or too much of: that one is named.
 #[test]
 fn rates_that_no_number_can_say_are_named() {

@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use super::derivatives::Known;
 use super::phases;
 use super::solution::Solution;
-use super::{Answer, Ask, Question, Value};
+use super::{Answer, Ask, Checks, Question, Value};
 use crate::Budget;
 use crate::chain::Reached;
 use crate::explore::explore;
@@ -191,6 +191,95 @@ fn give_up(mut answer: Answer, refusal: &Refusal) -> Answer {
     answer
 }
 
+/// What each but the last of several solutions may take of the time that is left.
+const PART: f64 = 0.75;
+
+/// Whoever answers questions from one exploration.
+pub(crate) trait Answers {
+    fn value(&mut self, question: &Question, budget: &mut Budget<'_>) -> Result<Value, Refusal>;
+    fn solution(&mut self) -> &mut Solution;
+    /// [`Solution::check`]
+    fn check(&self, budget: &mut Budget<'_>) -> Result<Checks, Refusal>;
+}
+
+/// Answers `asks`: first what is had from the markings, then what one solution says, and what needs one by itself at the end. What never
+/// ends must not take the time of the others, and time that ends takes nothing away from what is known. Beside the answer stands why
+/// the long run does not pass its checks, if it does not.
+pub(crate) fn in_turn(it: &mut impl Answers, asks: &[Ask], budget: &mut Budget<'_>) -> (Answer, Option<Refusal>) {
+    let mut order: Vec<((u8, u64, bool), &Ask)> = asks.iter().map(|ask| (turn(&ask.question), ask)).collect();
+    order.sort_by_key(|(turn, _)| *turn);
+    let last = order.last().map(|((turn, at, _), _)| (*turn, *at));
+    let (mut answer, mut failed, mut checked) = (Answer::default(), None, false);
+    for (done, ((turn, at, _), ask)) in order.into_iter().enumerate() {
+        let part = if last == Some((turn, at)) { 1.0 } else { PART };
+        let value = budget.part(part, |budget| {
+            let in_time = budget.look(Progress::Answering { done: done as u64 });
+            in_time.or_else(|refusal| if at_once(&ask.question) { Ok(()) } else { Err(refusal) })?;
+            let value = it.value(&ask.question, budget)?;
+            if !checked && matches!(it.solution().known, Some(Ok(_))) {
+                checked = true;
+                match it.check(budget) {
+                    Ok(checks) => answer.checks = checks,
+                    // What is not checked is not known.
+                    Err(refusal) if refusal.class == Class::TooLarge => {
+                        it.solution().known = Some(Err(refusal.clone()));
+                        return Err(refusal);
+                    }
+                    Err(refusal) => failed = Some(refusal),
+                }
+            }
+            Ok(value)
+        });
+        it.solution().put(&mut answer, ask, value);
+    }
+    (answer, failed)
+}
+
+/// What was explored marking by marking.
+struct Plain<'a> {
+    solved: &'a mut Solved,
+    net: &'a Net,
+}
+
+impl Answers for Plain<'_> {
+    fn value(&mut self, question: &Question, budget: &mut Budget<'_>) -> Result<Value, Refusal> {
+        self.solved.value(self.net, question, budget)
+    }
+
+    fn solution(&mut self) -> &mut Solution {
+        &mut self.solved.solution
+    }
+
+    fn check(&self, budget: &mut Budget<'_>) -> Result<Checks, Refusal> {
+        self.solved.solution.check(self.net, None, budget)
+    }
+}
+
+/// When a question has its turn: equal in the first two are those that one solution answers.
+fn turn(question: &Question) -> (u8, u64, bool) {
+    match question {
+        Question::Tangible | Question::Vanishing => (0, 0, false),
+        Question::Deadlocks | Question::Bound { .. } | Question::InitialProbability { .. } => (0, 0, true),
+        // Closed classes are known with the long run, and without it.
+        Question::BottomComponents => (1, 0, true),
+        Question::TimeToAbsorption => (1, 0, false),
+        Question::MeanTokens { at, .. } | Question::Probability { at, .. } | Question::Throughput { at, .. } => {
+            at.map_or((1, 0, false), |at| (2, at.to_bits(), false))
+        }
+        Question::PassageMean { .. } => (3, 0, false),
+        Question::PassageQuantile { .. } => (4, 0, false),
+        Question::Sensitivity { of, .. } => {
+            let (of, at, last) = turn(of);
+            (5 + of, at, last)
+        }
+    }
+}
+
+/// Whether it is answered at once when all markings are known: also when time is over.
+fn at_once(question: &Question) -> bool {
+    matches!(question, Question::Tangible | Question::Vanishing | Question::BottomComponents)
+}
+
 pub(super) struct Solved {
     pub(super) solution: Solution,
     /// The values of the questions, and what the edges count for those, whose derivatives were asked for.
@@ -219,17 +308,11 @@ impl Solved {
     }
 
     fn answer(mut self, net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
-        let mut answer = Answer::default();
-        for (done, ask) in asks.iter().enumerate() {
-            let in_time = budget.look(Progress::Answering { done: done as u64 });
-            let value = in_time.and_then(|()| self.value(net, &ask.question, budget));
-            self.solution.put(&mut answer, ask, value);
-        }
-        match self.solution.check(net, None, budget) {
-            Ok(checks) => answer.checks = checks,
-            Err(refusal) => return Ok(give_up(answer, &refusal)),
-        }
-        Ok(answer)
+        let (answer, failed) = in_turn(&mut Plain { solved: &mut self, net }, asks, budget);
+        Ok(match failed {
+            Some(refusal) => give_up(answer, &refusal),
+            None => answer,
+        })
     }
 
     pub(super) fn value(&mut self, net: &Net, question: &Question, budget: &mut Budget<'_>) -> Result<Value, Refusal> {

@@ -21,11 +21,11 @@ impl Fire {
     }
 
     /// How often the inputs would allow it at once; without inputs there is no bound.
-    pub(crate) fn degree(&self, marking: &[u64]) -> u64 {
-        if self.inhibitors.iter().any(|arc| marking[arc.place] >= arc.count) {
+    fn degree(&self, tokens: impl Fn(usize) -> u64) -> u64 {
+        if self.inhibitors.iter().any(|arc| tokens(arc.place) >= arc.count) {
             return 0;
         }
-        self.inputs.iter().map(|arc| marking[arc.place] / arc.count).min().unwrap_or(u64::MAX)
+        self.inputs.iter().map(|arc| tokens(arc.place) / arc.count).min().unwrap_or(u64::MAX)
     }
 
     /// Takes and puts its tokens. `None` when a place would hold more than a number can say.
@@ -218,9 +218,14 @@ impl Compiled {
     }
 
     /// Firings per time unit of a timed transition; 0 where it is not enabled.
-    #[expect(clippy::cast_precision_loss, reason = "a degree beyond 2^53 is meant to 53 bits")]
     pub(crate) fn rate(&self, timed: &Timed, marking: &[u64]) -> f64 {
-        let degree = self.fires[timed.transition].degree(marking);
+        self.rate_by(timed, |place| marking[place])
+    }
+
+    /// [`Self::rate`] in a marking with so many `tokens` in each place that it looks at.
+    #[expect(clippy::cast_precision_loss, reason = "a degree beyond 2^53 is meant to 53 bits")]
+    pub(crate) fn rate_by(&self, timed: &Timed, tokens: impl Fn(usize) -> u64) -> f64 {
+        let degree = self.fires[timed.transition].degree(&tokens);
         if degree == 0 {
             return 0.0;
         }
@@ -228,7 +233,7 @@ impl Compiled {
             Rate::Constant(rate) => *rate,
             Rate::ByTokens { place, rates } => {
                 let last = rates.len() - 1;
-                let entry = usize::try_from(marking[*place]).unwrap_or(last).min(last);
+                let entry = usize::try_from(tokens(*place)).unwrap_or(last).min(last);
                 rates[entry]
             }
         };

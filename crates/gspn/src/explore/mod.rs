@@ -173,14 +173,10 @@ impl Space {
         }
         let states = self.chain.len();
         if let Some(timed) = self.net.timed.iter().find(|timed| timed.transition == transition) {
-            let mut tokens = vec![0; self.net.places];
-            return (0..states)
-                .map(|state| {
-                    #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
-                    self.load(self.marking_of(state as u32), &mut tokens);
-                    self.net.rate(timed, &tokens)
-                })
-                .collect();
+            #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+            let markings = (0..states).map(|state| self.marking_of(state as u32));
+            // To unpack all places takes long where there are thousands, and as many transitions are asked about.
+            return markings.map(|marking| self.net.rate_by(timed, |place| self.tokens(marking, place))).collect();
         }
         let clock = self.net.clocks.iter().enumerate().find(|(_, clock)| clock.transition == transition);
         let (Some((position, clock)), Some(store)) = (clock, &self.states) else { return vec![0.0; states] };

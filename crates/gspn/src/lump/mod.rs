@@ -8,11 +8,11 @@ mod symmetry;
 use hashbrown::HashSet;
 
 pub(crate) use self::symmetry::Symmetry;
-use crate::ask::{Answer, Ask, Condition, Question, Solution, Value, float};
+use crate::ask::{Answer, Answers, Ask, Checks, Condition, Question, Solution, Value, float, in_turn};
 use crate::components;
 use crate::explore::explore_lumped;
 use crate::net::{Kind, Net, semiflows};
-use crate::{Budget, Class, Progress, Refusal};
+use crate::{Budget, Class, Refusal};
 
 /// A net of replicas, and what of it must stay where it is for the questions about it.
 #[derive(Debug)]
@@ -91,14 +91,11 @@ impl Lumped {
         let (tangible, vanishing) = space.stand_for(&self.symmetry);
         let all = tangible.zip(vanishing).and_then(|(tangible, vanishing)| tangible.checked_add(vanishing));
         let beyond = budget.markings(all.unwrap_or(u64::MAX)).err();
-        let mut solved = Solved { lumped: self, solution: Solution::new(space), tangible, vanishing, beyond };
-        let mut answer = Answer::default();
-        for (done, ask) in asks.iter().enumerate() {
-            let in_time = budget.look(Progress::Answering { done: done as u64 });
-            let value = in_time.and_then(|()| solved.value(&ask.question, budget));
-            solved.solution.put(&mut answer, ask, value);
+        let mut solved = Solved { lumped: self, net, solution: Solution::new(space), tangible, vanishing, beyond };
+        let (answer, failed) = in_turn(&mut solved, asks, budget);
+        if let Some(refusal) = failed {
+            return Err(refusal);
         }
-        answer.checks = solved.solution.check(net, Some(&self.symmetry), budget)?;
         if asks.is_empty()
             && let Some(refusal) = solved.beyond
         {
@@ -138,6 +135,7 @@ fn one_place(condition: &Condition) -> bool {
 
 struct Solved<'a> {
     lumped: &'a Lumped,
+    net: &'a Net,
     solution: Solution,
     tangible: Option<u64>,
     vanishing: Option<u64>,
@@ -145,7 +143,7 @@ struct Solved<'a> {
     beyond: Option<Refusal>,
 }
 
-impl Solved<'_> {
+impl Answers for Solved<'_> {
     fn value(&mut self, question: &Question, budget: &mut Budget<'_>) -> Result<Value, Refusal> {
         let counts = matches!(
             question,
@@ -187,6 +185,16 @@ impl Solved<'_> {
         })
     }
 
+    fn solution(&mut self) -> &mut Solution {
+        &mut self.solution
+    }
+
+    fn check(&self, budget: &mut Budget<'_>) -> Result<Checks, Refusal> {
+        self.solution.check(self.net, Some(&self.lumped.symmetry), budget)
+    }
+}
+
+impl Solved<'_> {
     /// What a question sums up, state by state, as the mean over what is exchanged.
     fn reward(&self, question: &Question) -> Vec<f64> {
         let Self { lumped, solution, .. } = self;

@@ -10,7 +10,7 @@ use gspn::{Budget, Limits, Net, Refusal, explore, formats};
 use serde_json::json;
 
 use super::source::{Source, usual};
-use super::{limit, progress, refused, structure};
+use super::{gone, limit, progress, refused, structure};
 use crate::answer::{Answer, table};
 use crate::failure::Failure;
 use crate::files;
@@ -197,8 +197,9 @@ impl Cost {
         add: impl FnOnce(&Net, &mut String, &mut serde_json::Value),
     ) -> Result<Answer, Failure> {
         let mut go_on = progress(self.time)?;
+        let gone = gone(self.time);
         let answered = read.and_then(|document| {
-            let budget = &mut Budget::new(self.limits(&document), &mut go_on);
+            let budget = &mut Budget::new(self.limits(&document), &mut go_on).sharing(&gone);
             gspn::ask::answer(&document.net, &document.asks, budget).map(|answer| (document.net, answer))
         });
         Ok(match answered {
