@@ -52,6 +52,45 @@ fn a_queue_grows_past_its_bits() {
     }
 }
 
+/// A gambler plays for a token a game until 1,000 of them are won or none is left: one loop of vanishing markings, in which the tokens outgrow
+/// their bits, and of which the chance of each end is known. What is lost comes back.
+#[test]
+fn a_long_loop_of_vanishing_markings_outgrows_its_bits() {
+    const ENOUGH: u64 = 1_000;
+    let answer = solve(&json!({"net": {
+    "places": [{"name": "purse"}, {"name": "idle", "tokens": 1}, {"name": "plays"}, {"name": "rich"}, {"name": "poor"}],
+    "transitions": [
+        {"name": "begin", "kind": "timed", "rate": 1.0, "in": {"idle": 1}, "out": {"plays": 1, "purse": 300}},
+        {"name": "win", "kind": "immediate", "in": {"plays": 1, "purse": 1}, "inhibit": {"purse": ENOUGH},
+            "out": {"plays": 1, "purse": 2}},
+        {"name": "lose", "kind": "immediate", "in": {"plays": 1, "purse": 1}, "inhibit": {"purse": ENOUGH},
+            "out": {"plays": 1}},
+        {"name": "enough", "kind": "immediate", "in": {"plays": 1, "purse": ENOUGH}, "out": {"rich": 1}},
+        {"name": "nothing", "kind": "immediate", "in": {"plays": 1}, "inhibit": {"purse": 1}, "out": {"poor": 1}},
+        {"name": "spend", "kind": "timed", "rate": 2.0, "in": {"rich": 1}, "out": {"idle": 1}},
+        {"name": "borrow", "kind": "timed", "rate": 5.0, "in": {"poor": 1}, "out": {"idle": 1}},
+    ]},
+    "ask": [
+        {"id": "states", "kind": "tangible"},
+        {"id": "vanishing", "kind": "vanishing"},
+        {"id": "bound", "kind": "bound", "place": "purse"},
+        {"id": "begins", "kind": "throughput", "transition": "begin"},
+        {"id": "rich", "kind": "throughput", "transition": "enough"},
+        {"id": "poor", "kind": "throughput", "transition": "nothing"},
+        {"id": "wins", "kind": "throughput", "transition": "win"},
+    ]}));
+    assert_eq!(count(&answer, "states"), 3);
+    assert_eq!(count(&answer, "vanishing"), ENOUGH + 1);
+    assert_eq!(count(&answer, "bound"), ENOUGH);
+    let (rich, poor) = (0.3, 0.7);
+    let begins = 1.0 / (1.0 + rich / 2.0 + poor / 5.0);
+    close(&answer, "begins", begins);
+    close(&answer, "rich", begins * rich);
+    close(&answer, "poor", begins * poor);
+    // 300 times 700 games, and 0 won on the whole: half of them were.
+    close(&answer, "wins", begins * 300.0 * 700.0 / 2.0);
+}
+
 /// Eight coins are tossed at once: 8! orders, 3^8 markings, one distribution.
 #[test]
 fn many_immediates_at_once_have_one_outcome() {

@@ -50,14 +50,6 @@ pub(crate) struct Immediate {
     pub(super) by: Option<usize>,
 }
 
-impl Immediate {
-    /// Its weight where it is enabled.
-    #[expect(clippy::cast_precision_loss, reason = "tokens beyond 2^53 are meant to 53 bits")]
-    pub(super) fn weight(&self, marking: &[Tokens]) -> f64 {
-        self.by.map_or(self.weight, |by| self.weight * marking[by] as f64)
-    }
-}
-
 /// A transition with an exponential time.
 #[derive(Debug)]
 pub(crate) struct Timed {

@@ -8,7 +8,7 @@ use super::markings::Markings;
 use super::packed::Packed;
 use super::rows::Rows;
 use super::tuples::Tuples;
-use super::vanish::{Outcome, Resolver, full, merge, overflow};
+use super::vanish::{On, Outcome, Resolver, Stuck, full, merge, overflow};
 use super::{Space, Watched};
 use crate::lump::Symmetry;
 use crate::net::Tokens;
@@ -230,14 +230,24 @@ impl Explorer {
         scratch: &mut Scratch,
         budget: &mut Budget<'_>,
     ) -> Result<(), Refusal> {
-        let Self { resolver, net, markings, .. } = self;
-        resolver.resolve(net, &scratch.next, markings, budget, &mut scratch.outcome).map_err(|stuck| {
-            let way = from.map_or_else(|| Some(Vec::new()), |(state, _)| self.way_to(state));
-            let Some(mut way) = way else { return stuck.refusal };
-            way.extend(from.map(|(_, transition)| transition));
-            way.extend(stuck.fired);
-            stuck.refusal.along(way.into_iter().map(|step| self.net.transition(step).to_owned()).collect())
-        })
+        loop {
+            let Self { resolver, net, packed, open, markings, .. } = self;
+            let on = On { net, packed, open: *open };
+            match resolver.resolve(on, &scratch.next, markings, budget, &mut scratch.outcome) {
+                Ok(()) => return Ok(()),
+                Err(Stuck::Repacked) => {
+                    self.packed = Packed::new(&self.net, self.markings.layout(), &self.most);
+                }
+                Err(Stuck::For(refusal, fired)) => {
+                    let way = from.map_or_else(|| Some(Vec::new()), |(state, _)| self.way_to(state));
+                    let Some(mut way) = way else { return Err(refusal) };
+                    way.extend(from.map(|(_, transition)| transition));
+                    way.extend(fired);
+                    let names = way.into_iter().map(|step| self.net.transition(step).to_owned());
+                    return Err(refusal.along(names.collect()));
+                }
+            }
+        }
     }
 
     /// Expands the states from `from` to `end`. `false` when markings are packed in another way now: it must be begun again.

@@ -75,20 +75,41 @@ impl Markings {
 
     pub(super) fn add_tangible(&mut self, marking: &[u64], budget: &Budget<'_>) -> Result<u32, Refusal> {
         self.pack_settled(marking)?;
-        let (id, new) = self.tangible.insert(&self.packed).map_err(|_| full())?;
+        let words = std::mem::take(&mut self.packed);
+        let id = self.insert_tangible(&words, budget);
+        self.packed = words;
+        id
+    }
+
+    pub(super) fn add_vanishing(&mut self, marking: &[u64], budget: &Budget<'_>) -> Result<u32, Refusal> {
+        self.pack_settled(marking)?;
+        let words = std::mem::take(&mut self.packed);
+        let id = self.insert_vanishing(&words, budget);
+        self.packed = words;
+        id
+    }
+
+    /// The number of a tangible marking that is packed and is the one that is kept of those that it can be exchanged into.
+    pub(super) fn insert_tangible(&mut self, words: &[u64], budget: &Budget<'_>) -> Result<u32, Refusal> {
+        let (id, new) = self.tangible.insert(words).map_err(|_| full())?;
         if new {
             budget.markings(self.least())?;
         }
         Ok(id)
     }
 
-    pub(super) fn add_vanishing(&mut self, marking: &[u64], budget: &Budget<'_>) -> Result<u32, Refusal> {
-        self.pack_settled(marking)?;
-        let (id, new) = self.vanishing.kept.insert(&self.packed).map_err(|_| full())?;
+    /// The same of a vanishing one.
+    pub(super) fn insert_vanishing(&mut self, words: &[u64], budget: &Budget<'_>) -> Result<u32, Refusal> {
+        let (id, new) = self.vanishing.kept.insert(words).map_err(|_| full())?;
         if new {
             budget.markings(self.least())?;
         }
         Ok(id)
+    }
+
+    /// Whether of markings that can be exchanged into each other only one is kept.
+    pub(super) fn exchanges(&self) -> bool {
+        self.symmetry.is_some()
     }
 
     /// Makes of each packed marking, one behind the other in `words`, the one that is kept.

@@ -4,6 +4,7 @@ use hashbrown::HashMap;
 
 use super::compiled::Compiled;
 use super::markings::Markings;
+use super::packed::{Cramped, Enabled, Packed};
 use super::proof::{self, Step};
 use super::visits::{self, Failure};
 use crate::Budget;
@@ -47,16 +48,51 @@ pub(super) fn too_far_apart(transition: &str) -> Refusal {
     Refusal::new(Class::Unsupported, transition, why)
 }
 
-/// What cannot be resolved: why, and the immediates fired up to there.
-pub(crate) struct Stuck {
-    pub(crate) refusal: Refusal,
-    /// Indices of transitions in the net.
-    pub(crate) fired: Vec<usize>,
+/// Why there is no outcome.
+pub(super) enum Stuck {
+    /// It cannot be resolved: why, and the immediates fired up to there, by their indices in the net.
+    For(Refusal, Vec<usize>),
+    /// Markings are packed in another way now: it must be begun again.
+    Repacked,
 }
 
 impl From<Refusal> for Stuck {
     fn from(refusal: Refusal) -> Self {
-        Self { refusal, fired: Vec::new() }
+        Self::For(refusal, Vec::new())
+    }
+}
+
+/// The net, as it is and on packed markings, and whether a place of it has no proven bound.
+#[derive(Clone, Copy)]
+pub(super) struct On<'a> {
+    pub(super) net: &'a Compiled,
+    pub(super) packed: &'a Packed,
+    pub(super) open: bool,
+}
+
+impl On<'_> {
+    /// Fires an immediate on `words`, where `before` is enabled, and says what is then.
+    fn fire(
+        self,
+        transition: usize,
+        words: &mut [u64],
+        before: Enabled,
+        markings: &mut Markings,
+    ) -> Result<Enabled, Stuck> {
+        match self.packed.fire(transition, words, before) {
+            Ok(enabled) if !markings.exchanges() => Ok(enabled),
+            Ok(_) => {
+                markings.settle(words);
+                Ok(self.packed.enabled(words))
+            }
+            Err(Cramped) => {
+                let mut marking = vec![0; self.net.places];
+                markings.layout().unpack(words, &mut marking);
+                self.net.fires[transition].fire(&mut marking).ok_or_else(overflow)?;
+                markings.make_room(&marking)?;
+                Err(Stuck::Repacked)
+            }
+        }
     }
 }
 
@@ -68,13 +104,13 @@ pub(crate) struct Resolver {
     /// By vanishing marking: where its outcome starts in `arena` and how long it is.
     kept: HashMap<u32, (usize, usize)>,
     arena: Vec<(u32, f64)>,
-    ready: Vec<usize>,
-    marking: Vec<u64>,
+    ready: Vec<(usize, f64)>,
+    words: Vec<u64>,
 }
 
 impl Resolver {
     pub(crate) fn new(counted: Vec<usize>) -> Self {
-        Self { counted, kept: HashMap::new(), arena: Vec::new(), ready: Vec::new(), marking: Vec::new() }
+        Self { counted, kept: HashMap::new(), arena: Vec::new(), ready: Vec::new(), words: Vec::new() }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -119,60 +155,71 @@ impl Resolver {
     }
 
     /// Resolves `marking`, which is vanishing, into `outcome`.
-    pub(crate) fn resolve(
+    pub(super) fn resolve(
         &mut self,
-        net: &Compiled,
+        on: On<'_>,
         marking: &[u64],
         markings: &mut Markings,
         budget: &mut Budget<'_>,
         outcome: &mut Outcome,
     ) -> Result<(), Stuck> {
         outcome.clear(self.counted.len());
+        let version = markings.version();
         let root = markings.add_vanishing(marking, budget)?;
+        if markings.version() != version {
+            return Err(Stuck::Repacked);
+        }
         if self.use_kept(root, outcome) {
             return Ok(());
         }
-        let mut at = std::mem::take(&mut self.marking);
-        at.clear();
-        at.extend_from_slice(marking);
+        let mut words = std::mem::take(&mut self.words);
+        words.clear();
+        words.extend_from_slice(markings.vanishing.kept.get(root));
+        let mut enabled = on.packed.enabled(words.as_slice());
         let mut id = root;
         let mut fired = Vec::new();
         for _ in 0..WALK {
-            let mut ready = std::mem::take(&mut self.ready);
-            net.ready(&at, &mut ready);
-            let only = if let [only] = ready.as_slice() { Some(net.immediates[*only].transition) } else { None };
-            self.ready = ready;
-            let Some(transition) = only else { break };
-            net.fires[transition].fire(&mut at).ok_or_else(overflow)?;
+            on.packed.ready(words.as_slice(), enabled, &mut self.ready);
+            let [(transition, _)] = *self.ready.as_slice() else { break };
+            enabled = on.fire(transition, &mut words, enabled, markings)?;
             self.count(outcome, transition, 1.0);
             fired.push(transition);
-            if !net.vanishing(&at) {
-                outcome.targets.push((markings.add_tangible(&at, budget)?, 1.0));
-                self.marking = at;
+            if enabled == 0 {
+                outcome.targets.push((markings.insert_tangible(&words, budget)?, 1.0));
+                self.words = words;
                 self.keep(root, outcome);
                 return Ok(());
             }
-            id = markings.add_vanishing(&at, budget)?;
+            id = markings.insert_vanishing(&words, budget)?;
             if self.use_kept(id, outcome) {
-                self.marking = at;
+                self.words = words;
                 self.keep(root, outcome);
                 return Ok(());
             }
         }
-        self.marking = at;
-        let graph = Graph::explore(self, net, id, markings, budget);
-        if let Err(mut stuck) = graph.and_then(|graph| graph.solve(self, net, outcome)) {
-            // The walk may have gone round many times: from where it began, the way is the shortest.
-            if matches!(stuck.refusal.class, Class::TimelessTrap | Class::Unbounded) {
-                let graph = Graph::explore(self, net, root, markings, budget);
-                graph.and_then(|graph| graph.solve(self, net, outcome))?;
+        self.words = words;
+        let graph = Graph::explore(self, on, id, markings, budget);
+        match graph.and_then(|graph| graph.solve(self, on.net, markings, budget, outcome)) {
+            Ok(()) => {}
+            Err(Stuck::Repacked) => return Err(Stuck::Repacked),
+            Err(Stuck::For(refusal, behind)) => {
+                // The walk may have gone round many times: from where it began, the way is the shortest.
+                if matches!(refusal.class, Class::TimelessTrap | Class::Unbounded) {
+                    let graph = Graph::explore(self, on, root, markings, budget);
+                    graph.and_then(|graph| graph.solve(self, on.net, markings, budget, outcome))?;
+                }
+                fired.extend(behind);
+                return Err(Stuck::For(refusal, fired));
             }
-            fired.append(&mut stuck.fired);
-            return Err(Stuck { fired, ..stuck });
         }
         self.keep(root, outcome);
         Ok(())
     }
+}
+
+fn look(markings: &Markings, budget: &mut Budget<'_>) -> Result<(), Refusal> {
+    let (tangible, vanishing) = (markings.tangible.len() as u64, markings.vanishing.len() as u64);
+    budget.look(crate::Progress::Exploring { tangible, done: 0, vanishing, edges: 0 })
 }
 
 /// Where a firing leads to.
@@ -196,8 +243,9 @@ struct Branch {
 /// The vanishing markings that can be reached from one without passing a tangible one.
 #[derive(Debug)]
 struct Graph {
-    /// Numbers of the markings in the store.
+    /// Numbers of the markings in the store, and what is enabled in each.
     nodes: Vec<u32>,
+    enabled: Vec<Enabled>,
     /// The node before and the transition, for the way back; the root's is itself.
     before: Vec<(u32, usize)>,
     branches: Vec<Vec<Branch>>,
@@ -207,38 +255,39 @@ struct Graph {
 
 impl Graph {
     fn explore(
-        resolver: &mut Resolver,
-        net: &Compiled,
+        resolver: &Resolver,
+        on: On<'_>,
         root: u32,
         markings: &mut Markings,
         budget: &mut Budget<'_>,
     ) -> Result<Self, Stuck> {
-        let mut graph = Self { nodes: vec![root], before: vec![(0, 0)], branches: Vec::new(), compared: 0 };
+        let mut from = markings.vanishing.kept.get(root).to_vec();
+        let enabled = vec![on.packed.enabled(from.as_slice())];
+        let mut graph = Self { nodes: vec![root], enabled, before: vec![(0, 0)], branches: Vec::new(), compared: 0 };
         let mut known: HashMap<u32, u32> = HashMap::from_iter([(root, 0)]);
-        let mut from = vec![0; net.places];
-        let mut to = vec![0; net.places];
+        let mut to = from.clone();
+        let mut marking = vec![0; on.net.places];
         let mut ready = Vec::new();
         let mut next = 0;
         while next < graph.nodes.len() {
             if next % LOOKED == LOOKED - 1 {
-                let vanishing = markings.vanishing.len() as u64;
-                let tangible = markings.tangible.len() as u64;
-                budget.look(crate::Progress::Exploring { tangible, done: 0, vanishing, edges: 0 })?;
+                look(markings, budget)?;
                 budget.bytes((markings.vanishing.bytes() + graph.nodes.len() * 128) as u64)?;
             }
-            markings.load_vanishing(graph.nodes[next], &mut from);
-            graph.bounded(net, next, &from, markings)?;
-            net.ready(&from, &mut ready);
-            let weight = |position: &usize| net.immediates[*position].weight(&from);
-            let largest = ready.iter().map(weight).fold(0.0, f64::max);
-            let sum: f64 = ready.iter().map(|position| weight(position) / largest).sum();
+            if on.open {
+                markings.load_vanishing(graph.nodes[next], &mut marking);
+                graph.bounded(on.net, next, &marking, markings)?;
+            }
+            from.copy_from_slice(markings.vanishing.kept.get(graph.nodes[next]));
+            on.packed.ready(from.as_slice(), graph.enabled[next], &mut ready);
+            let largest = ready.iter().map(|(_, weight)| *weight).fold(0.0, f64::max);
+            let sum: f64 = ready.iter().map(|(_, weight)| weight / largest).sum();
             let mut branches = Vec::with_capacity(ready.len());
-            for position in &ready {
-                let immediate = &net.immediates[*position];
+            for (transition, weight) in &ready {
                 to.copy_from_slice(&from);
-                net.fires[immediate.transition].fire(&mut to).ok_or_else(overflow)?;
-                let target = if net.vanishing(&to) {
-                    let id = markings.add_vanishing(&to, budget)?;
+                let enabled = on.fire(*transition, &mut to, graph.enabled[next], markings)?;
+                let target = if enabled != 0 {
+                    let id = markings.insert_vanishing(&to, budget)?;
                     if resolver.recall(id).is_some() {
                         Target::Known(id)
                     } else {
@@ -247,19 +296,20 @@ impl Graph {
                         let node = *known.entry(id).or_insert(new);
                         if node == new {
                             graph.nodes.push(id);
+                            graph.enabled.push(enabled);
                             #[expect(clippy::cast_possible_truncation, reason = "below `new`, which fits")]
-                            graph.before.push((next as u32, immediate.transition));
+                            graph.before.push((next as u32, *transition));
                         }
                         Target::Inside(node)
                     }
                 } else {
-                    Target::Tangible(markings.add_tangible(&to, budget)?)
+                    Target::Tangible(markings.insert_tangible(&to, budget)?)
                 };
-                let probability = immediate.weight(&from) / largest / sum;
+                let probability = weight / largest / sum;
                 if probability == 0.0 {
-                    return Err(too_far_apart(net.transition(immediate.transition)).into());
+                    return Err(too_far_apart(on.net.transition(*transition)).into());
                 }
-                branches.push(Branch { probability, transition: immediate.transition, target });
+                branches.push(Branch { probability, transition: *transition, target });
             }
             graph.branches.push(branches);
             next += 1;
@@ -299,7 +349,7 @@ impl Graph {
                 let steps = self.steps(net, node, back, markings);
                 let forward: Vec<&Step> = steps.iter().rev().collect();
                 proof::bounded(net, &growth, &forward, marking)
-                    .map_err(|refusal| Stuck { refusal, fired: self.way(node) })?;
+                    .map_err(|refusal| Stuck::For(refusal, self.way(node)))?;
             }
         }
         Ok(())
@@ -318,7 +368,14 @@ impl Graph {
     }
 
     /// Adds up what leaves the graph, starting once at the root.
-    fn solve(&self, resolver: &Resolver, net: &Compiled, outcome: &mut Outcome) -> Result<(), Stuck> {
+    fn solve(
+        &self,
+        resolver: &Resolver,
+        net: &Compiled,
+        markings: &Markings,
+        budget: &mut Budget<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Stuck> {
         let inside = |node: usize| {
             self.branches[node].iter().filter_map(|branch| match branch.target {
                 Target::Inside(to) => Some((to, branch.probability)),
@@ -338,11 +395,13 @@ impl Graph {
             })
             .collect();
         let first = |node: usize| self.branches[node].first().map_or("", |branch| net.transition(branch.transition));
-        let visits = visits::from_first(&rows, &leaves).map_err(|failure| match failure {
+        let mut look = || look(markings, budget);
+        let visits = visits::from_first(&rows, &leaves, &mut look).map_err(|failure| match failure {
             Failure::Trap(trap) => self.trapped(net, &trap),
             Failure::Slow(round) => {
                 proof::slow(round.len(), first(round.iter().min().copied().unwrap_or(0) as usize)).into()
             }
+            Failure::Ended(refusal) => refusal.into(),
         })?;
         if let Some(node) = visits.iter().position(|visits| !visits.is_finite()) {
             return Err(too_far_apart(first(node)).into());
@@ -379,7 +438,7 @@ impl Graph {
         names.dedup();
         let first = trap.iter().min().copied().unwrap_or(0) as usize;
         let names: Vec<&str> = names.iter().map(|transition| net.transition(*transition)).collect();
-        Stuck { refusal: proof::trap(&names), fired: self.way(first) }
+        Stuck::For(proof::trap(&names), self.way(first))
     }
 }
 
