@@ -108,6 +108,42 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// Markings of many words, few of which ever change.
+    #[test]
+    fn hundreds_of_places_that_never_change_change_nothing(
+        net in made::nets(made::Parts { tables: true, crowds: true, ..Default::default() })
+    ) {
+        const APART: usize = 130;
+        let of = |index: usize| Place { name: format!("still{index}"), tokens: u64::from(index % APART == 1) };
+        let mut places: Vec<Place> = (0..net.places().len() * APART).map(of).collect();
+        net.places().iter().enumerate().for_each(|(index, place)| places[index * APART] = place.clone());
+        let move_apart = |arcs: &mut Vec<Arc>| arcs.iter_mut().for_each(|arc| arc.place *= APART);
+        let transitions = net.transitions().iter().cloned().map(|mut it| {
+            [&mut it.inputs, &mut it.outputs, &mut it.inhibitors].into_iter().for_each(move_apart);
+            match &mut it.kind {
+                Kind::Immediate { by: Some(place), .. } | Kind::Timed { rate: Rate::ByTokens { place, .. }, .. } => *place *= APART,
+                _ => {}
+            }
+            it
+        });
+        let more = build("", places, transitions.collect()).unwrap();
+        let asks = questions(&net, &[("", None)]);
+        let apart = asks.iter().cloned().map(|mut ask| {
+            if let Question::MeanTokens { place, .. } = &mut ask.question {
+                *place *= APART;
+            }
+            ask
+        });
+        match (solve(&net, &asks), solve(&more, &apart.collect::<Vec<_>>())) {
+            (Ok(one), Ok(other)) => prop_assert_eq!(one.values, other.values),
+            (one, other) => prop_assert_eq!(one.map(drop).map_err(|it| it.class), other.map(drop).map_err(|it| it.class)),
+        }
+    }
+}
+
 /// Fixed times to the one percent that is promised, by a method without phases.
 #[test]
 fn random_nets_with_fixed_times_have_one_answer() {

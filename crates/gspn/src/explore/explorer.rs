@@ -24,6 +24,8 @@ const LOOKED: u32 = 1024;
 /// grows until it is looked for again.
 const HUNT: u32 = 20_000;
 const AGAIN: u32 = 8;
+/// Places up to which each has as many bits as its bound needs.
+const MANY: usize = 2_000;
 /// Of a state at time 0.
 pub(super) const NO_PARENT: u32 = u32::MAX;
 
@@ -80,7 +82,12 @@ impl Explorer {
     ) -> Self {
         let immediate = |it: &usize| net.immediates.iter().any(|immediate| immediate.transition == *it);
         let counted: Vec<usize> = counted.iter().copied().filter(immediate).collect();
-        let expected = net.initial.iter().zip(&most).map(|(tokens, most)| most.unwrap_or((*tokens).max(3)));
+        // What all tokens together bound is much for each of thousands of places.
+        let many = net.places > MANY;
+        let expected = net.initial.iter().zip(&most).map(|(tokens, most)| {
+            let likely = (*tokens).max(3);
+            most.map_or(likely, |most| if many { most.min(likely) } else { most })
+        });
         let markings = Markings::new(&expected.collect::<Vec<_>>(), net.fires.len(), symmetry);
         let packed = Packed::new(&net, markings.layout(), &most);
         let clocks = net.clocks.iter().map(|clock| clock.phases.len() as u64);
@@ -303,6 +310,8 @@ impl Explorer {
             let (packed, words) = (&self.packed, self.markings.tangible.get(self.marking_of(state)));
             if let [word] = words {
                 packed.timed(word, |transition, rate| batch.fire(packed, state, transition, rate, word))?;
+            } else if packed.wide() {
+                packed.timed_near(words, |transition, rate| batch.fire(packed, state, transition, rate, words))?;
             } else {
                 packed.timed(words, |transition, rate| batch.fire(packed, state, transition, rate, words))?;
             }
@@ -360,7 +369,7 @@ impl Explorer {
         batch: &Batch,
         budget: &Budget<'_>,
     ) -> Result<(), Refusal> {
-        if self.open {
+        if self.open && self.looks_back(state) {
             let mut marking = std::mem::take(&mut scratch.marking);
             self.markings.load_tangible(self.marking_of(state), &mut marking);
             let bounded = self.bounded(state, &marking);

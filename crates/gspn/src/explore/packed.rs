@@ -7,6 +7,9 @@ use crate::net::{Rate, Servers};
 /// Immediates that each other one is compared with, in search of one that needs the same.
 const COMPARED: usize = 16;
 
+/// Words of a marking from which on not every transition is looked at in each.
+const WIDE: usize = 8;
+
 /// The tokens of a place held against a number, both where they stand in their word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Test {
@@ -101,6 +104,9 @@ pub(super) type Enabled = u64;
 pub(super) struct Packed {
     moves: Vec<Move>,
     timed: Vec<Speed>,
+    /// Where markings are many words, for each of them the positions of the timed transitions that need something of it first, and at the
+    /// end of those that need nothing: most words of a marking may be empty.
+    near: Vec<Vec<usize>>,
     /// The most urgent first.
     immediates: Vec<AtOnce>,
     /// How many of them share a bit of [`Enabled`].
@@ -187,8 +193,15 @@ impl Packed {
             it
         });
         let moves = moves.collect();
-        let timed = net.timed.iter().map(|timed| Speed::new(timed, net, layout)).collect();
-        Self { moves, timed, immediates, each }
+        let timed: Vec<Speed> = net.timed.iter().map(|timed| Speed::new(timed, net, layout)).collect();
+        let mut near = Vec::new();
+        if layout.words() >= WIDE {
+            near.resize(layout.words() + 1, Vec::new());
+            for (position, Speed { gate: Gate { first, .. }, .. }) in timed.iter().enumerate() {
+                near[if first.mask == 0 { layout.words() } else { first.word }].push(position);
+            }
+        }
+        Self { moves, timed, near, immediates, each }
     }
 
     /// Fires `transition` on `words`, where `before` is enabled. Returns what is enabled then.
@@ -271,6 +284,33 @@ impl Packed {
                 if rate > 0.0 {
                     each(speed.transition, rate)?;
                 }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Packed {
+    /// Whether markings are many words.
+    pub(super) fn wide(&self) -> bool {
+        !self.near.is_empty()
+    }
+
+    /// [`Self::timed`] of a marking of many words, in the same order.
+    pub(super) fn timed_near<E>(
+        &self,
+        words: &[u64],
+        mut each: impl FnMut(usize, f64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some((free, near)) = self.near.split_last() else { return Ok(()) };
+        let near = near.iter().enumerate().filter(|(word, _)| words.word(*word) != 0);
+        let some = near.flat_map(|(_, positions)| positions).chain(free).copied();
+        let mut some: Vec<usize> = some.filter(|position| self.timed[*position].gate.first.reached(words)).collect();
+        some.sort_unstable();
+        for speed in some.into_iter().map(|position| &self.timed[position]) {
+            let rate = if speed.gate.rest_open(words) { speed.rate(words) } else { 0.0 };
+            if rate > 0.0 {
+                each(speed.transition, rate)?;
             }
         }
         Ok(())

@@ -37,12 +37,14 @@ impl Search {
 }
 
 impl Explorer {
+    /// Whether states before this one may still be compared with it.
+    pub(super) fn looks_back(&self, state: u32) -> bool {
+        self.compared <= COMPARED + EACH * u64::from(state)
+    }
+
     /// # Errors
     /// When the way to `state` can be gone again and again with ever more tokens.
     pub(super) fn bounded(&mut self, state: u32, marking: &[u64]) -> Result<(), Refusal> {
-        if self.compared > COMPARED + EACH * u64::from(state) {
-            return Ok(());
-        }
         let wide = self.net.wide() as u64;
         let mut earlier = vec![0; self.net.places];
         let allowed = COMPARED + EACH * u64::from(state);

@@ -38,8 +38,23 @@ pub(crate) fn bounds(net: &Net) -> Vec<Option<Tokens>> {
     }
     if !all {
         super::cover::bounds(net, &super::invariants::changes(net), &mut most);
+        let never = never_more(net);
+        most.iter_mut().filter(|most| most.is_none()).for_each(|most| *most = never);
     }
     most
+}
+
+/// All tokens at the beginning, where no firing puts more than it takes: so many may be in one place. This is had of the largest net.
+fn never_more(net: &Net) -> Option<Tokens> {
+    let sum = |arcs: &[Arc]| arcs.iter().try_fold(0, |sum: Tokens, arc| sum.checked_add(arc.count));
+    let grows = |it: &super::Transition| match (sum(&it.inputs), sum(&it.outputs)) {
+        (Some(taken), Some(put)) => put > taken,
+        _ => true,
+    };
+    if net.transitions.iter().any(grows) {
+        return None;
+    }
+    net.places.iter().try_fold(0, |sum: Tokens, place| sum.checked_add(place.tokens))
 }
 
 /// [`bounds`], and where those leave a place out, by sums of tokens that firings may lower.
@@ -229,6 +244,19 @@ mod tests {
         // One more each time, and neither the place where all come from nor what may be taken from it has a bound.
         net.transitions[3].outputs[0].count = 2;
         assert_eq!(bounds(&net)[0], None);
+    }
+
+    #[test]
+    fn of_thousands_of_places_all_tokens_bound_each_where_no_firing_brings_more() {
+        const PLACES: usize = LARGEST + 1;
+        let arcs: Vec<[(usize, u64); 2]> = (0..PLACES).map(|place| [(place, 1), ((place + 1) % PLACES, 1)]).collect();
+        let transitions: Vec<(Arcs<'_>, Arcs<'_>)> = arcs.iter().map(|arcs| (&arcs[..1], &arcs[1..])).collect();
+        let mut tokens = vec![0; PLACES];
+        (tokens[0], tokens[7]) = (1, 2);
+        let mut net = net(&tokens, &transitions);
+        assert_eq!(bounds(&net), vec![Some(3); PLACES]);
+        net.transitions[9].outputs[0].count = 2;
+        assert_eq!(bounds(&net), vec![None; PLACES]);
     }
 
     #[test]
