@@ -91,6 +91,54 @@ fn a_long_loop_of_vanishing_markings_outgrows_its_bits() {
     close(&answer, "wins", begins * 300.0 * 700.0 / 2.0);
 }
 
+/// Forty pairs that each leave at once, in 2^40 orders, one of them with a coin to toss: one order is enough where nobody asks for the
+/// vanishing markings on the way.
+#[test]
+fn immediates_that_have_nothing_to_do_with_each_other_fire_in_one_order() {
+    const PAIRS: usize = 40;
+    let net = |pairs: usize| {
+        let mut places = vec![json!({"name": "a", "tokens": 1}), json!({"name": "coin"}), json!({"name": "tails"})];
+        let (mut go, mut back) = (json!({"coin": 1}), json!({}));
+        let mut transitions = vec![
+            json!({"name": "heads", "kind": "immediate", "weight": 3, "in": {"coin": 1}}),
+            json!({"name": "tail", "kind": "immediate", "in": {"coin": 1}, "out": {"tails": 1}}),
+            json!({"name": "clear", "kind": "timed", "rate": 4, "in": {"tails": 1}}),
+        ];
+        for pair in 0..pairs {
+            let (from, to) = (format!("v{pair}"), format!("w{pair}"));
+            places.extend([json!({"name": from}), json!({"name": to})]);
+            transitions.push(json!({"name": format!("i{pair}"), "kind": "immediate", "weight": 1 + pair,
+                "in": {&from: 1}, "out": {&to: 1}}));
+            (go[from], back[to]) = (json!(2), json!(2));
+        }
+        transitions.push(
+            json!({"name": "go", "kind": "timed", "rate": 1, "in": {"a": 1}, "inhibit": {"tails": 1}, "out": go}),
+        );
+        transitions.push(json!({"name": "back", "kind": "timed", "rate": 2, "in": back, "out": {"a": 1}}));
+        json!({"places": places, "transitions": transitions})
+    };
+    let rates = json!([
+        {"id": "states", "kind": "tangible"},
+        {"id": "go", "kind": "throughput", "transition": "go"},
+        {"id": "tail", "kind": "throughput", "transition": "tail"},
+        {"id": "i1", "kind": "throughput", "transition": "i1"},
+        {"id": "tails", "kind": "prob", "where": [["tails", "==", 1]]},
+    ]);
+    let (many, few) = (solve(&json!({"net": net(PAIRS), "ask": rates})), solve(&json!({"net": net(3), "ask": rates})));
+    assert_eq!(count(&many, "states"), 4);
+    let Value::Number(go) = few.values["go"] else { panic!("{few:?}") };
+    for (id, wanted) in [("go", go), ("tail", go / 4.0), ("i1", 2.0 * go), ("tails", go / 16.0)] {
+        close(&many, id, wanted);
+        close(&few, id, wanted);
+    }
+    // Who asks for them is told all: each of three pairs has 2, 1 or 0 left, the coin was tossed or was not.
+    let mut asks = rates;
+    asks.as_array_mut().unwrap().push(json!({"id": "vanishing", "kind": "vanishing"}));
+    let all = solve(&json!({"net": net(3), "ask": asks}));
+    assert_eq!(count(&all, "vanishing"), 27 * 3 - 2);
+    close(&all, "i1", 2.0 * go);
+}
+
 /// Eight coins are tossed at once: 8! orders, 3^8 markings, one distribution.
 #[test]
 fn many_immediates_at_once_have_one_outcome() {

@@ -8,12 +8,12 @@ use super::solution::Solution;
 use super::{Answer, Ask, Checks, Question, Value};
 use crate::Budget;
 use crate::chain::Reached;
-use crate::explore::explore;
+use crate::explore::{explore, explore_in_one_order};
 use crate::lump::{self, Lumped};
 use crate::net::{Kind, Net, invariants};
 use crate::product::Product;
 use crate::regenerative::Regenerative;
-use crate::{Class, Progress, Refusal};
+use crate::{Class, Limits, Progress, Refusal};
 
 /// Phases that stand for a fixed time: the first try. Each further try has twice as many.
 const STAGES: u32 = 8;
@@ -303,7 +303,14 @@ impl Solved {
             indices.sort_unstable();
             indices.dedup();
         }
-        let space = explore(net, stages, &counted, &watched, budget)?;
+        // A net without questions is explored in full, and who allows few markings wants them counted.
+        let counts = |ask: &Ask| matches!(ask.question, Question::Vanishing | Question::Bound { .. });
+        let few = budget.limits().markings < Limits::default().markings;
+        let space = if asks.is_empty() || few || asks.iter().any(counts) {
+            explore(net, stages, &counted, &watched, budget)?
+        } else {
+            explore_in_one_order(net, stages, &counted, &watched, budget)?
+        };
         Ok(Self { solution: Solution::new(space), worth: Vec::new() })
     }
 

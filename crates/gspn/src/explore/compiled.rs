@@ -12,6 +12,9 @@ pub(crate) struct Fire {
     pub(crate) inhibitors: Vec<Arc>,
     /// Positions in [`Compiled::immediates`] of those that its firing may enable or, if it is an immediate itself, disable; some twice.
     pub(super) touches: Vec<usize>,
+    /// Whether it is an immediate that changes nothing for another one, and that no other one takes anything from or stops: it fires as
+    /// often, and all others as they would, whichever of those that may fire is the first.
+    pub(super) free: bool,
 }
 
 impl Fire {
@@ -128,15 +131,25 @@ impl Compiled {
             let it = &net.transitions[immediate.transition];
             it.inputs.iter().chain(&it.inhibitors).for_each(|arc| near[arc.place].push(position));
         }
-        for it in &net.transitions {
+        let mut stopped = vec![false; net.transitions.len()];
+        for (transition, it) in net.transitions.iter().enumerate() {
             let mut touches = compiled.touched(net, &near, &it.inputs, &it.outputs);
+            let mut free = false;
             // Where time passes no immediate is enabled, so that a timed transition disables none.
             if matches!(it.kind, Kind::Immediate { .. }) {
-                touches.extend(compiled.touched(net, &near, &it.outputs, &it.inputs));
+                free = touches.is_empty();
+                for position in compiled.touched(net, &near, &it.outputs, &it.inputs) {
+                    let other = compiled.immediates[position].transition;
+                    if other != transition {
+                        (free, stopped[other]) = (false, true);
+                    }
+                    touches.push(position);
+                }
             }
             let (inputs, outputs, inhibitors) = (it.inputs.clone(), it.outputs.clone(), it.inhibitors.clone());
-            compiled.fires.push(Fire { inputs, outputs, inhibitors, touches });
+            compiled.fires.push(Fire { inputs, outputs, inhibitors, touches, free });
         }
+        compiled.fires.iter_mut().zip(stopped).for_each(|(fire, stopped)| fire.free &= !stopped);
         compiled
     }
 

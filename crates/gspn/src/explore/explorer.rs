@@ -47,6 +47,8 @@ pub(super) struct Explorer {
     initial: Vec<(u32, f64)>,
     rows: Rows,
     watched: Vec<Watching>,
+    /// Whether immediates that have nothing to do with each other fire in one order alone.
+    one_order: bool,
     /// Whether what fixed times lead to is not in `rows`, but with those that are watched alone.
     apart: bool,
 }
@@ -117,6 +119,22 @@ impl Explorer {
             rows: Rows::default(),
             watched,
             apart: false,
+            one_order: false,
+        }
+    }
+
+    /// Leaves out vanishing markings that differ in the order of firings alone.
+    pub(super) fn in_one_order(mut self) -> Self {
+        self.one_order = true;
+        self.packed.in_one_order(&self.net);
+        self
+    }
+
+    /// Makes the net ready for markings as they are packed now.
+    fn pack(&mut self) {
+        self.packed = Packed::new(&self.net, self.markings.layout(), &self.most);
+        if self.one_order {
+            self.packed.in_one_order(&self.net);
         }
     }
 
@@ -156,7 +174,7 @@ impl Explorer {
             let end = count.min(state + TOGETHER);
             // What does not fit is packed in another way, and the batch begun again.
             while !self.expand(state, end, &mut scratch, budget)? {
-                self.packed = Packed::new(&self.net, self.markings.layout(), &self.most);
+                self.pack();
             }
             state = end;
         }
@@ -217,7 +235,7 @@ impl Explorer {
             scratch.outcome.targets.push((self.markings.add_tangible(&scratch.next, budget)?, 1.0));
         }
         if self.markings.version() > 0 {
-            self.packed = Packed::new(&self.net, self.markings.layout(), &self.most);
+            self.pack();
         }
         let targets = std::mem::take(&mut scratch.outcome.targets);
         scratch.row.clear();
@@ -242,9 +260,7 @@ impl Explorer {
             let on = On { net, packed, open: *open };
             match resolver.resolve(on, &scratch.next, markings, budget, &mut scratch.outcome) {
                 Ok(()) => return Ok(()),
-                Err(Stuck::Repacked) => {
-                    self.packed = Packed::new(&self.net, self.markings.layout(), &self.most);
-                }
+                Err(Stuck::Repacked) => self.pack(),
                 Err(Stuck::For(refusal, fired)) => {
                     let way = from.map_or_else(|| Some(Vec::new()), |(state, _)| self.way_to(state));
                     let Some(mut way) = way else { return Err(refusal) };

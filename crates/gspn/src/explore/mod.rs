@@ -213,9 +213,24 @@ pub fn explore(
     watched: &[usize],
     budget: &mut Budget<'_>,
 ) -> Result<Space, Refusal> {
+    explorer(net, stages, counted, watched)?.run(budget)
+}
+
+/// [`explore`] without vanishing markings that differ from others in the order alone in which immediates fired that have nothing to
+/// do with each other: [`Space::vanishing`] and [`Space::bound`] are not right then.
+pub(crate) fn explore_in_one_order(
+    net: &Net,
+    stages: u32,
+    counted: &[usize],
+    watched: &[usize],
+    budget: &mut Budget<'_>,
+) -> Result<Space, Refusal> {
+    explorer(net, stages, counted, watched)?.in_one_order().run(budget)
+}
+
+fn explorer(net: &Net, stages: u32, counted: &[usize], watched: &[usize]) -> Result<Explorer, Refusal> {
     phases_fit(net)?;
-    let compiled = Compiled::new(net, stages);
-    Explorer::new(compiled, semiflows::bounds(net), counted, watched, None).run(budget)
+    Ok(Explorer::new(Compiled::new(net, stages), semiflows::bounds(net), counted, watched, None))
 }
 
 fn phases_fit(net: &Net) -> Result<(), Refusal> {

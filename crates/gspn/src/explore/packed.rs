@@ -111,6 +111,8 @@ pub(super) struct Packed {
     immediates: Vec<AtOnce>,
     /// How many of them share a bit of [`Enabled`].
     each: usize,
+    /// By transition, those that fire before the others: nothing where all orders are followed.
+    first: Vec<bool>,
 }
 
 /// Immediate transitions of one priority that need the same.
@@ -201,7 +203,15 @@ impl Packed {
                 near[if first.mask == 0 { layout.words() } else { first.word }].push(position);
             }
         }
-        Self { moves, timed, near, immediates, each }
+        Self { moves, timed, near, immediates, each, first: Vec::new() }
+    }
+
+    /// Of immediates that have nothing to do with the others, one fires after the other in one order alone: where they lead and how often
+    /// all fire stays the same, but fewer vanishing markings are seen.
+    pub(super) fn in_one_order(&mut self, net: &Compiled) {
+        if net.fires.iter().any(|fire| fire.free) {
+            self.first = net.fires.iter().map(|fire| fire.free).collect();
+        }
     }
 
     /// Fires `transition` on `words`, where `before` is enabled. Returns what is enabled then.
@@ -245,7 +255,19 @@ impl Packed {
     /// Of the immediates in `enabled`, which is right for `words`, those that may fire (transition and weight): they are of the highest
     /// priority that any has.
     #[inline(always)]
-    pub(super) fn ready(&self, words: &(impl Words + ?Sized), mut enabled: Enabled, ready: &mut Vec<(usize, f64)>) {
+    pub(super) fn ready(&self, words: &(impl Words + ?Sized), enabled: Enabled, ready: &mut Vec<(usize, f64)>) {
+        self.urgent(words, enabled, ready);
+        if !self.first.is_empty()
+            && ready.len() > 1
+            && let Some(first) = ready.iter().find(|(transition, _)| self.first[*transition]).copied()
+        {
+            ready.clear();
+            ready.push(first);
+        }
+    }
+
+    #[inline(always)]
+    fn urgent(&self, words: &(impl Words + ?Sized), mut enabled: Enabled, ready: &mut Vec<(usize, f64)>) {
         ready.clear();
         let mut urgent = None;
         while enabled != 0 {

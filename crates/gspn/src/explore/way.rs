@@ -155,6 +155,12 @@ impl Explorer {
                 return Some(back(&nodes, next, steps));
             }
             self.net.ready(&at, &mut ready);
+            // All orders of those that have nothing to do with the others lead to the same tangible markings: one is gone.
+            let free = |position: &&usize| self.net.fires[self.net.immediates[**position].transition].free;
+            if let Some(first) = ready.iter().find(free).copied() {
+                ready.clear();
+                ready.push(first);
+            }
             for position in &ready {
                 let transition = self.net.immediates[*position].transition;
                 let mut to = at.clone();
