@@ -266,7 +266,7 @@ impl<'a> Backward<'a> {
             return Ok(());
         }
         let part = Component { chain: self.chain, incoming: &self.incoming, nodes };
-        let solve = Turned::new(&part, held, inflow)?;
+        let solve = Turned::new(&part, held, inflow, budget)?;
         nodes.iter().for_each(|node| worth[*node as usize] = 0.0);
         let mut missing = right.to_vec();
         let mut last = f64::INFINITY;

@@ -1,12 +1,20 @@
 //! State reduction (Grassmann, Taksar, Heyman) on sparse rows, fewest new edges first.
 //!
 //! A state is taken out by leading what comes in past it: no two numbers are ever subtracted, so each result is right in nearly
-//! all its digits however far the rates are apart.
+//! all its digits however far the rates are apart. Who has it done looks at the clock and at the memory meanwhile.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::convert::Infallible;
 
 use super::number::Number;
+
+/// Edge operations after which the clock and the memory are looked at.
+const LOOK: u64 = 1 << 20;
+/// Bytes of a state that is there or taken out, of an edge that is there, in its row and in the list of those that lead there, and of what
+/// an edge becomes.
+const STATE: u64 = 160;
+const EDGE: u64 = 40;
 
 /// A part of a chain: edges between its states, and the rate at which each state leaves the part.
 #[derive(Debug, Default)]
@@ -34,9 +42,30 @@ struct Step<T> {
 }
 
 impl<T: Number> Eliminated<T> {
-    /// Takes out all states. `None` when it would take more than `work` edge operations.
+    /// Takes out all states of a part that is so small that no clock need be looked at. `None` when it would take more than `work` edge
+    /// operations.
+    pub(super) fn new(part: Part<T>, work: u64) -> Option<Self> {
+        match Self::watched(part, work, |_| Ok::<(), Infallible>(())) {
+            Ok(found) => found,
+            Err(never) => match never {},
+        }
+    }
+
+    /// Bytes of a part with so many states and edges before any of them is taken out.
+    pub(super) fn bytes(states: usize, edges: usize) -> u64 {
+        states as u64 * STATE + edges as u64 * EDGE
+    }
+
+    /// The same of any size. `look` is told every so often how many bytes are held, or will be soon.
+    ///
+    /// # Errors
+    /// When `look` says so.
     #[expect(clippy::cast_possible_truncation, reason = "a part has fewer than `u32::MAX` states")]
-    pub(super) fn new(part: Part<T>, mut work: u64) -> Option<Self> {
+    pub(super) fn watched<E>(
+        part: Part<T>,
+        mut work: u64,
+        mut look: impl FnMut(u64) -> Result<(), E>,
+    ) -> Result<Option<Self>, E> {
         let Part { mut rows, mut leaves } = part;
         let count = rows.len();
         let mut sources: Vec<Vec<u32>> = vec![Vec::new(); count];
@@ -54,6 +83,8 @@ impl<T: Number> Eliminated<T> {
         let mut done = vec![false; count];
         let mut result = Self { steps: Vec::with_capacity(count), into: Vec::new(), out: Vec::new() };
         let mut merged = Vec::new();
+        let mut edges: usize = rows.iter().map(Vec::len).sum();
+        let mut looks = work.saturating_sub(LOOK);
         while let Some(Reverse((cost, state))) = queue.pop() {
             let at = state as usize;
             if done[at] {
@@ -65,7 +96,20 @@ impl<T: Number> Eliminated<T> {
                 continue;
             }
             done[at] = true;
+            if work < looks {
+                looks = work.saturating_sub(LOOK);
+                // No state that is left costs less. As long as they are not all each other's neighbours it hardly gets less than half of that,
+                // either: what will take too much is not gone on with.
+                let wide = cost.isqrt();
+                let left = ((count - result.steps.len()) as u64).saturating_sub(2 * wide);
+                if left.saturating_mul(cost / 2) > work {
+                    return Ok(None);
+                }
+                let taken = (result.into.len() + result.out.len()) as u64 + left * wide;
+                look(Self::bytes(count, edges) + taken * size_of::<(u32, T)>() as u64)?;
+            }
             let row = std::mem::take(&mut rows[at]);
+            edges -= row.len();
             let exit = row.iter().fold(leaves[at], |sum, (_, rate)| sum + *rate);
             let into = result.into.len();
             for source in std::mem::take(&mut sources[at]) {
@@ -76,8 +120,11 @@ impl<T: Number> Eliminated<T> {
                 let part = rate / exit;
                 let leaving = part * leaves[at];
                 leaves[from] += leaving;
-                work = work.checked_sub((rows[from].len() + row.len()) as u64)?;
+                let Some(left) = work.checked_sub((rows[from].len() + row.len()) as u64) else { return Ok(None) };
+                work = left;
+                let before = rows[from].len() + 1;
                 merge(&mut rows[from], &row, source, part, &mut merged, |to| sources[to as usize].push(source));
+                edges = edges + rows[from].len() - before;
             }
             for (to, _) in &row {
                 sources[*to as usize].retain(|from| *from != state);
@@ -86,7 +133,7 @@ impl<T: Number> Eliminated<T> {
             result.out.extend_from_slice(&row);
             result.steps.push(Step { state, exit, into: (into, result.into.len()), out: (out, result.out.len()) });
         }
-        Some(result)
+        Ok(Some(result))
     }
 
     /// Time spent in each state when `inflow` comes in from outside: `x exit = inflow + x Q`. For a part that nothing leaves: some
@@ -186,4 +233,53 @@ fn merge<T: Number>(
     }
     merged.extend(old);
     std::mem::swap(row, merged);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// States that know some others all over.
+    fn wide(count: u32, each: u32) -> Part<f64> {
+        let mut random = 1_u64;
+        let mut next = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) as u32 % count
+        };
+        let row = |state: u32| {
+            let mut row: Vec<u32> = (0..each).map(|_| next()).chain([(state + 1) % count]).collect();
+            row.sort_unstable();
+            row.dedup();
+            row.into_iter().filter(|to| *to != state).map(|to| (to, 1.0)).collect()
+        };
+        Part { rows: (0..count).map(row).collect(), leaves: vec![0.0; count as usize] }
+    }
+
+    #[test]
+    fn who_looks_is_told_what_is_held_and_may_say_stop() {
+        let (mut most, mut looks) = (0, 0_u64);
+        let found = Eliminated::watched(wide(600, 4), u64::MAX, |bytes| {
+            (most, looks) = (bytes.max(most), looks + 1);
+            Ok::<(), ()>(())
+        });
+        let held = found.unwrap().unwrap().entries() * size_of::<(u32, f64)>();
+        assert!(looks > 5 && most >= held as u64, "{looks} looks, {most} of {held} bytes");
+        let mut left = 3;
+        let stopped = Eliminated::watched(wide(600, 4), u64::MAX, |_| {
+            left -= 1;
+            if left > 0 { Ok(()) } else { Err(()) }
+        });
+        assert!(stopped.is_err() && left == 0, "{left}");
+    }
+
+    #[test]
+    fn what_will_take_too_much_is_not_gone_on_with() {
+        let work = 400 * LOOK;
+        let mut looks = 0;
+        let found = Eliminated::watched(wide(3_000, 4), work, |_| {
+            looks += 1;
+            Ok::<(), ()>(())
+        });
+        assert!(found.unwrap().is_none() && looks < 40, "{looks}");
+    }
 }

@@ -63,7 +63,12 @@ impl Step {
                 chain.row(state).map(|(to, rate)| (to as u32, Complex::from(rate))).collect()
             });
             let part = Part { rows: rows.collect(), leaves: vec![at; chain.len()] };
-            let Some(eliminated) = Eliminated::new(part, WORK) else { return Ok(None) };
+            let held = (entries * size_of::<(u32, Complex)>()) as u64;
+            let found = Eliminated::watched(part, WORK, |bytes| {
+                budget.bytes(held + bytes)?;
+                budget.look(Progress::Solving { sweeps: points.len() as u64, error: 1.0 })
+            });
+            let Some(eliminated) = found? else { return Ok(None) };
             entries += eliminated.entries();
             budget.bytes((entries * size_of::<(u32, Complex)>()) as u64)?;
             points.push((weight * Complex::from(1.0 / time), eliminated));

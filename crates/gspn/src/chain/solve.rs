@@ -4,7 +4,7 @@ use super::elimination::{Eliminated, Part};
 use super::level::Level;
 use super::sweep::Outcome;
 use super::{Chain, Incoming, multilevel, quick, sweep};
-use crate::Budget;
+use crate::{Budget, Progress};
 use crate::{Class, Refusal};
 
 /// States of a component that are taken out one by one in any case.
@@ -41,7 +41,7 @@ impl<'a> Component<'a> {
 
     /// The same, where quick sweeps do not settle.
     pub(super) fn slowly_stationary(&self, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
-        if let Some(eliminated) = self.eliminate(self.first(), None) {
+        if let Some(eliminated) = self.eliminate_first(None, budget)? {
             return Ok(eliminated.stationary());
         }
         let mut apart = sweep::decoupled(self);
@@ -55,7 +55,7 @@ impl<'a> Component<'a> {
         if let Some(weights) = multilevel::stationary(&self.level(), apart, budget)? {
             return Ok(weights);
         }
-        Ok(self.eliminate_at_any_price(None)?.stationary())
+        Ok(self.eliminate_at_any_price(None, budget)?.stationary())
     }
 
     /// Time spent in each state before the component is left.
@@ -67,7 +67,7 @@ impl<'a> Component<'a> {
         if let Some(time) = quick::occupancy(self, &inflow, budget)? {
             return Ok(time);
         }
-        if let Some(eliminated) = self.eliminate(self.first(), None) {
+        if let Some(eliminated) = self.eliminate_first(None, budget)? {
             return Ok(eliminated.occupancy(inflow));
         }
         let apart = sweep::decoupled(self);
@@ -85,7 +85,7 @@ impl<'a> Component<'a> {
         if let Some(time) = found {
             return Ok(time);
         }
-        Ok(self.eliminate_at_any_price(None)?.occupancy(inflow))
+        Ok(self.eliminate_at_any_price(None, budget)?.occupancy(inflow))
     }
 
     /// Its edges, where nothing leaves it.
@@ -129,7 +129,7 @@ impl<'a> Component<'a> {
         }
         // It ends in the state where it mostly is.
         let end = likeliest(share);
-        if let Some(eliminated) = self.eliminate(self.first(), end) {
+        if let Some(eliminated) = self.eliminate_first(end, budget)? {
             return Ok(eliminated.occupancy(inflow));
         }
         // What comes in everywhere in both parts reaches all states, and cancels.
@@ -143,7 +143,7 @@ impl<'a> Component<'a> {
         if let Some(time) = self.refined(&inflow, share, spent, budget)? {
             return Ok(time);
         }
-        Ok(self.eliminate_at_any_price(end)?.occupancy(inflow))
+        Ok(self.eliminate_at_any_price(end, budget)?.occupancy(inflow))
     }
 
     /// Solves for an `inflow` of both signs, and again for what is missing until that moves nothing: what comes in above and below 0
@@ -180,17 +180,34 @@ impl<'a> Component<'a> {
     }
 
     /// Takes out all states where that is not beyond all measure.
-    pub(super) fn eliminate_at_any_price(&self, end: Option<usize>) -> Result<Eliminated<f64>, Refusal> {
-        self.eliminate(WORK, end).ok_or_else(|| self.stiff())
+    pub(super) fn eliminate_at_any_price(
+        &self,
+        end: Option<usize>,
+        budget: &mut Budget<'_>,
+    ) -> Result<Eliminated<f64>, Refusal> {
+        self.eliminate(WORK, end, budget)?.ok_or_else(|| self.stiff())
     }
 
-    /// Edge operations that taking out all states may cost where it is tried first.
-    pub(super) fn first(&self) -> u64 {
-        match self.nodes.len() {
+    /// Takes out all states where they are few; `None`, too, where there is no memory for it, and others may do with less.
+    pub(super) fn eliminate_first(
+        &self,
+        end: Option<usize>,
+        budget: &mut Budget<'_>,
+    ) -> Result<Option<Eliminated<f64>>, Refusal> {
+        let work = match self.nodes.len() {
             count if count <= SMALL => u64::MAX,
             count if count <= MEDIUM => FIRST,
-            _ => 0,
+            _ => return Ok(None),
+        };
+        match self.eliminate(work, end, budget) {
+            Err(refusal) if refusal.name == "memory" => Ok(None),
+            found => found,
         }
+    }
+
+    /// What the chain takes, there and back, and some vectors.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.chain.edges() * 24 + self.chain.len() * 56) as u64
     }
 
     fn stiff(&self) -> Refusal {
@@ -208,11 +225,18 @@ impl<'a> Component<'a> {
     }
 
     /// Takes out all states, with at most `work` edge operations; what enters `end` leaves.
-    pub(super) fn eliminate(&self, work: u64, end: Option<usize>) -> Option<Eliminated<f64>> {
+    fn eliminate(
+        &self,
+        work: u64,
+        end: Option<usize>,
+        budget: &mut Budget<'_>,
+    ) -> Result<Option<Eliminated<f64>>, Refusal> {
         let edges: usize = self.nodes.iter().map(|node| self.chain.row(*node as usize).count()).sum();
         if (edges as u64) > work {
-            return None;
+            return Ok(None);
         }
+        let besides = self.bytes();
+        budget.bytes(besides + Eliminated::<f64>::bytes(self.nodes.len(), edges))?;
         let mut part = Part::default();
         for (local, node) in self.nodes.iter().enumerate() {
             let mut leaves = 0.0;
@@ -227,7 +251,10 @@ impl<'a> Component<'a> {
             part.rows.push(row);
             part.leaves.push(leaves);
         }
-        Eliminated::new(part, work)
+        Eliminated::watched(part, work, |bytes| {
+            budget.bytes(besides + bytes)?;
+            budget.look(Progress::Solving { sweeps: 0, error: 1.0 })
+        })
     }
 }
 

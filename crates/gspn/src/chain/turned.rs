@@ -24,16 +24,21 @@ impl Turned {
     /// `held` is what is held in each state, forward, and `inflow` what comes in there; without it nothing comes in or leaves.
     ///
     /// # Errors
-    /// When the component can neither be turned round nor its states be taken out.
-    pub(super) fn new(part: &Component<'_>, held: &[f64], inflow: Option<&[f64]>) -> Result<Self, Refusal> {
+    /// When the component can neither be turned round nor its states be taken out, or the budget is spent.
+    pub(super) fn new(
+        part: &Component<'_>,
+        held: &[f64],
+        inflow: Option<&[f64]>,
+        budget: &mut Budget<'_>,
+    ) -> Result<Self, Refusal> {
         // Where nothing leaves, it ends in the state where it mostly is: rounding that does not add up to 0 may not go to a
         // state that is hardly ever entered.
         let end = if inflow.is_none() { likeliest(held) } else { None };
-        if let Some(eliminated) = part.eliminate(part.first(), end) {
+        if let Some(eliminated) = part.eliminate_first(end, budget)? {
             return Ok(Self::Direct(eliminated));
         }
         if held.iter().any(|held| *held < LEAST) {
-            return Ok(Self::Direct(part.eliminate_at_any_price(end)?));
+            return Ok(Self::Direct(part.eliminate_at_any_price(end, budget)?));
         }
         let (mut rows, mut columns, mut rates) = (vec![0_u32], Vec::new(), Vec::new());
         let outside = part.nodes.len();
