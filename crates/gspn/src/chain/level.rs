@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::elimination::{Eliminated, Part};
+use crate::components::{self, Graph};
 
 /// A pair is made of states of which one gets at least this part of the flow of its strongest neighbour.
 const STRONG: f64 = 0.25;
@@ -11,6 +12,12 @@ const TOGETHER: f64 = 0.05;
 /// States that go with a pair, the pair among them.
 const CROWD: u32 = 8;
 const NONE: u32 = u32::MAX;
+/// What may be rounding of the rate at which a state is left.
+const ROUNDED: f64 = 1e-12;
+
+/// A share below which a state counts as if it were this: where it is right to as much as this times what others are right to
+/// relatively, all its digits are right as long as a number has them all (2e-308).
+pub(super) const NOTHING: f64 = 1e-304;
 
 /// A chain without an exit: for each state the states that lead to it and the rates, and the rate at which it is left.
 #[derive(Debug)]
@@ -93,21 +100,16 @@ impl Level<'_> {
         self.sources[span.clone()].iter().map(|from| *from as usize).zip(self.rates[span].iter().copied())
     }
 
-    /// Sets each state in turn to what flows into it (Gauss, Seidel); the largest relative change.
-    pub(super) fn sweep(&self, weights: &mut [f64], backward: bool) -> f64 {
-        let mut largest = 0.0_f64;
+    /// Sets each state in turn to what flows into it (Gauss, Seidel).
+    pub(super) fn sweep(&self, weights: &mut [f64], backward: bool) {
         let count = self.len();
         for at in 0..count {
             let state = if backward { count - 1 - at } else { at };
             let arriving: f64 = self.column(state).map(|(from, rate)| weights[from] * rate).sum();
-            let new = arriving / self.exits[state];
-            let change = (new - weights[state]).abs();
-            if change > largest * new {
-                largest = if new > 0.0 { change / new } else { 1.0 };
+            if self.exits[state] > 0.0 {
+                weights[state] = arriving / self.exits[state];
             }
-            weights[state] = new;
         }
-        largest
     }
 
     /// Sets each state in turn to what flows into it, and `right` besides.
@@ -143,9 +145,28 @@ impl Level<'_> {
         Eliminated::new(self.part(leaves), work)
     }
 
-    /// Its stationary distribution by state reduction.
-    pub(super) fn eliminate(&self) -> Vec<f64> {
-        self.eliminated(0.0, u64::MAX).map_or_else(Vec::new, |eliminated| eliminated.stationary())
+    /// Sets `weights` to its stationary distribution, by state reduction. States that nothing leaves keep what they have.
+    pub(super) fn eliminate(&self, weights: &mut [f64]) {
+        let mut part = self.part(0.0);
+        let states: Vec<usize> = (0..self.len()).filter(|state| self.exits[*state] > 0.0).collect();
+        if states.len() < self.len() {
+            let mut at = vec![NONE; self.len()];
+            states.iter().zip(0..).for_each(|(state, place)| at[*state] = place);
+            let mut rows = vec![Vec::new(); states.len()];
+            let mut leaves = vec![0.0; states.len()];
+            for (place, state) in states.iter().enumerate() {
+                let inside = part.rows[*state].iter().filter(|(to, _)| at[*to as usize] != NONE);
+                rows[place].extend(inside.map(|(to, rate)| (at[*to as usize], *rate)));
+                // To states that keep what they have; or it is rounding.
+                let leaving = self.exits[*state] - rows[place].iter().map(|(_, rate)| rate).sum::<f64>();
+                leaves[place] = if leaving > ROUNDED * self.exits[*state] { leaving } else { 0.0 };
+            }
+            part = Part { rows, leaves };
+        }
+        let found = Eliminated::new(part, u64::MAX).map(|eliminated| eliminated.stationary());
+        if let Some(found) = found.filter(|found| found.iter().all(|weight| weight.is_finite())) {
+            states.iter().zip(found).for_each(|(state, weight)| weights[*state] = weight);
+        }
     }
 
     /// Its edges by where they start, with `leaves` besides from each state.
@@ -215,7 +236,8 @@ impl Level<'_> {
         Groups::new(of, sizes.len())
     }
 
-    /// The chain of the groups while the states within each have their part of `weights`.
+    /// The chain of the groups while the states within each have their part of `weights`. Groups with less than a number can say may have
+    /// flows that it cannot say either: what is then no longer reached from where most is and leads back there, is left to itself.
     pub(super) fn coarse(&self, groups: &Groups, weights: &[f64]) -> Level<'static> {
         let count = groups.len();
         let sums = groups.sums(weights);
@@ -250,8 +272,59 @@ impl Level<'_> {
             #[expect(clippy::cast_possible_truncation, reason = "no more edges than before")]
             starts.push(sources.len() as u32);
         }
-        Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits: exits.into() }
+        let mut level =
+            Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits: exits.into() };
+        if sums.iter().any(|sum| *sum < NOTHING) {
+            level.keep_together(&sums);
+        }
+        level
     }
+
+    /// Leaves to themselves what does not belong to where most is: nothing leads there or from there, and they are not left.
+    fn keep_together(&mut self, weights: &[f64]) {
+        let components = components::of(&Likely(&self.starts, &self.sources, weights, 0.0));
+        let most = (0..self.len()).max_by(|one, other| weights[*one].total_cmp(&weights[*other]));
+        let inside = |state: usize| most.is_some_and(|most| components.of[state] == components.of[most]);
+        let (mut starts, mut sources, mut rates) = (vec![0_u32], Vec::new(), Vec::new());
+        for state in 0..self.len() {
+            for (from, rate) in self.column(state).filter(|(from, _)| inside(*from) && inside(state)) {
+                #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+                sources.push(from as u32);
+                rates.push(rate);
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "no more edges than before")]
+            starts.push(sources.len() as u32);
+        }
+        let exits = (0..self.len()).map(|state| if inside(state) { self.exits[state] } else { 0.0 }).collect();
+        *self = Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits };
+    }
+}
+
+/// Edges, turned round, from the states with weights above a least one.
+struct Likely<'a>(&'a [u32], &'a [u32], &'a [f64], f64);
+
+impl Graph for Likely<'_> {
+    fn nodes(&self) -> usize {
+        self.2.len()
+    }
+
+    fn successor(&self, node: usize, index: usize) -> Option<usize> {
+        let Self(starts, sources, weights, least) = self;
+        let at = starts[node] as usize + index;
+        (weights[node] > *least && at < starts[node + 1] as usize).then(|| sources[at] as usize)
+    }
+}
+
+/// Whether the states that have more than `least` are reached from each other by way of such states only: then those that have less
+/// decide nothing. `starts` and `sources` say which states lead to each.
+pub(super) fn together(starts: &[u32], sources: &[u32], weights: &[f64], least: f64) -> bool {
+    if weights.iter().all(|weight| *weight > least) {
+        return true;
+    }
+    let components = components::of(&Likely(starts, sources, weights, least));
+    let mut likely = weights.iter().zip(&components.of).filter(|(weight, _)| **weight > least).map(|(_, of)| of);
+    let first = likely.next();
+    likely.all(|of| Some(of) == first)
 }
 
 /// A sum and what it rounded off, with one more number.

@@ -160,6 +160,8 @@ pub(super) fn is_bottom(chain: &Chain, components: &Components, component: usize
 /// Flows balance in each state, and the probabilities add up. `inside` says whether both ends of an edge are in one component.
 fn check(chain: &Chain, inside: impl Fn(usize, usize) -> bool, found: &mut LongRun) -> Result<(), Refusal> {
     let (mut worst, mut largest) = (0.0_f64, 0.0_f64);
+    // Less than that has no digits to rely on.
+    found.distribution.iter_mut().filter(|share| **share < f64::MIN_POSITIVE).for_each(|share| *share = 0.0);
     let mut into = vec![0.0; chain.len()];
     for (from, share) in found.distribution.iter().enumerate() {
         chain.row(from).filter(|(to, _)| inside(from, *to)).for_each(|(to, rate)| into[to] += share * rate);

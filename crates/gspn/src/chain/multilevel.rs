@@ -6,7 +6,7 @@
 //! that hardly know of each other. Whether it settled is seen from the changes; where groups are nearly apart it is solved
 //! from another start, too, and both must agree.
 
-use super::level::{Groups, Level};
+use super::level::{Groups, Level, NOTHING, together};
 use super::solve::{Component, normalize, sum};
 use crate::Refusal;
 use crate::{Budget, Progress};
@@ -32,22 +32,33 @@ const AGREE: f64 = 1e-9;
 
 /// The stationary distribution; `None` when the cycles do not settle. With `twice` it is solved from two starts.
 pub(super) fn stationary(level: &Level<'_>, twice: bool, budget: &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal> {
+    let found = above(level, NOTHING, twice, budget)?;
+    Ok(found.filter(|weights| together(&level.starts, &level.sources, weights, NOTHING)))
+}
+
+/// The same, where states that have less than `least` count as if they had so much.
+fn above(level: &Level<'_>, least: f64, twice: bool, budget: &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal> {
     // The chain twice, the chains of groups, and some vectors.
     budget.bytes((level.sources.len() * 50 + level.len() * 200) as u64)?;
     #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
-    let Some(found) = from(level, vec![1.0 / level.len() as f64; level.len()], budget)? else { return Ok(None) };
+    let Some(found) = from(level, vec![1.0 / level.len() as f64; level.len()], least, budget)? else { return Ok(None) };
     if twice {
         #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
         let other = (0..level.len()).map(|state| 1.0 / (state + 1) as f64).collect();
-        let Some(other) = from(level, other, budget)? else { return Ok(None) };
-        if found.iter().zip(&other).any(|(one, other)| (one - other).abs() > AGREE * one) {
+        let Some(other) = from(level, other, least, budget)? else { return Ok(None) };
+        if found.iter().zip(&other).any(|(one, other)| (one - other).abs() > AGREE * one.max(least)) {
             return Ok(None);
         }
     }
     Ok(Some(found))
 }
 
-fn from(level: &Level<'_>, mut weights: Vec<f64>, budget: &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal> {
+fn from(
+    level: &Level<'_>,
+    mut weights: Vec<f64>,
+    least: f64,
+    budget: &mut Budget<'_>,
+) -> Result<Option<Vec<f64>>, Refusal> {
     let close = if level.len() > MANY { CLOSE_ENOUGH } else { CLOSE };
     let mut groups = Vec::new();
     let mut past = Past::default();
@@ -61,7 +72,8 @@ fn from(level: &Level<'_>, mut weights: Vec<f64>, budget: &mut Budget<'_>) -> Re
         cycle_over(level, &mut weights, &mut groups);
         normalize(&mut weights);
         let change = weights.iter().zip(&before).fold(0.0_f64, |most, (now, before)| {
-            if *now > 0.0 { most.max((now - before).abs() / now) } else { f64::INFINITY }
+            let size = now.max(least);
+            if size > 0.0 && !now.is_nan() { most.max((now - before).abs() / size) } else { f64::INFINITY }
         });
         if change.is_infinite() && cycle > ANEW {
             return Ok(None);
@@ -81,7 +93,7 @@ fn from(level: &Level<'_>, mut weights: Vec<f64>, budget: &mut Budget<'_>) -> Re
         if (falls.len() > WINDOW && error < close) || change == 0.0 || rounded {
             return Ok(Some(weights));
         }
-        if let Some(ahead) = past.ahead(&before, &weights) {
+        if let Some(ahead) = past.ahead(&before, &weights, least) {
             weights = ahead;
             normalize(&mut weights);
         }
@@ -102,31 +114,33 @@ impl Past {
     }
 
     /// A guess once [`WINDOW`] cycles were seen: the sum of solutions, in parts that add up to 1, whose change is the least.
-    fn ahead(&mut self, before: &[f64], now: &[f64]) -> Option<Vec<f64>> {
+    fn ahead(&mut self, before: &[f64], now: &[f64], least: f64) -> Option<Vec<f64>> {
         self.weights.push(now.to_vec());
         self.changes.push(now.iter().zip(before).map(|(now, before)| now - before).collect());
         if self.changes.len() < WINDOW {
             return None;
         }
         let Self { weights, changes } = std::mem::take(self);
-        let parts = least(&changes, now)?;
+        let parts = shortest(&changes, now, least)?;
         let mut ahead = vec![0.0; now.len()];
         for (part, weights) in parts.iter().zip(&weights) {
             ahead.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += part * weight);
         }
         // A guess that turns a weight round, or nearly, is none.
-        ahead.iter().zip(now).all(|(ahead, now)| *ahead > 0.1 * now && *ahead < 10.0 * now).then_some(ahead)
+        let sound = ahead.iter().zip(now).all(|(it, now)| *it + least > 0.1 * now && *it < 10.0 * now + least);
+        ahead.iter_mut().for_each(|it| *it = it.max(0.0));
+        sound.then_some(ahead)
     }
 }
 
-/// The parts, which add up to 1, of vectors whose sum is the shortest, where each entry counts by one over its weight.
-fn least(vectors: &[Vec<f64>], weights: &[f64]) -> Option<Vec<f64>> {
+/// The parts, which add up to 1, of vectors whose sum is the shortest, where each entry counts by one over its weight, or over `least`.
+fn shortest(vectors: &[Vec<f64>], weights: &[f64], least: f64) -> Option<Vec<f64>> {
     let count = vectors.len();
     let mut matrix = vec![vec![0.0; count + 1]; count];
     for row in 0..count {
         for column in 0..=row {
             let pairs = vectors[row].iter().zip(&vectors[column]).zip(weights);
-            let product: f64 = pairs.map(|((one, other), weight)| one * other / weight).sum();
+            let product: f64 = pairs.map(|((one, other), weight)| one * other / weight.max(least)).sum();
             matrix[row][column] = product;
             matrix[column][row] = product;
         }
@@ -159,7 +173,7 @@ pub(super) fn cycle_over(level: &Level<'_>, weights: &mut Vec<f64>, groups: &mut
 /// The same at a depth, where the levels below may have so many edges and states: what is beyond is left to sweeps.
 fn descend(level: &Level<'_>, weights: &mut Vec<f64>, groups: &mut Vec<Groups>, depth: usize, room: usize) {
     if level.len() <= DIRECT {
-        *weights = level.eliminate();
+        level.eliminate(weights);
         return;
     }
     level.sweep(weights, false);
@@ -207,7 +221,8 @@ pub(super) fn occupancy(
     #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
     let again = sum(exits) / count as f64;
     let level = returning(component, inflow, outside, again / total);
-    let Some(mut weights) = stationary(&level, twice, budget)? else { return Ok(None) };
+    // However little time is spent in a state, it may be much against what is spent outside.
+    let Some(mut weights) = above(&level, 0.0, twice, budget)? else { return Ok(None) };
     // The outside is left `again` times a time unit, and each time `total` comes in.
     let unit = total / (weights[outside] * again);
     weights.iter_mut().for_each(|weight| *weight *= unit);

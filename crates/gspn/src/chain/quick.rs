@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use super::level::{NOTHING, together};
 use super::solve::{Component, normalize, sum};
 use super::{Chain, Incoming};
 use crate::{Budget, Progress, Refusal};
@@ -25,6 +26,8 @@ const MANY: usize = 100_000;
 const CLOSE: f64 = 1e-12;
 const NEARLY: f64 = 1e-10;
 const AGREE: f64 = 1e-12;
+/// What a first guess is divided by where it is more.
+const FAR: f64 = 1e200;
 /// Bytes of an edge and of a state besides those of the chain itself.
 const EDGE: usize = 20;
 const STATE: usize = 16 * (LONG_ROUND + 2);
@@ -125,7 +128,12 @@ impl<'a> Scaled<'a> {
         }
         let mut weights: Vec<f64> = pairs.into_iter().map(|[one, _]| one).collect();
         normalize(&mut weights);
-        Ok(Some(weights))
+        Ok(Some(weights).filter(|weights| together(&self.starts, &self.sources, weights, NOTHING)))
+    }
+
+    /// What a state counts for at least, however little it has; nothing where it may be much against what is outside.
+    fn least(&self) -> f64 {
+        if self.inflow.is_none() { NOTHING } else { 0.0 }
     }
 
     /// Each state gets what states before it bring there: the right order of size for most, which sweeps need many rounds to find.
@@ -137,10 +145,44 @@ impl<'a> Scaled<'a> {
             let weight: f64 = edges.map(|(from, part)| weights.get(*from as usize).map_or(0.0, |it| it * part)).sum();
             weights.push(if weight > 0.0 { weight } else { 1.0 });
         }
-        if !weights.iter().sum::<f64>().is_finite() {
-            weights.fill(1.0);
+        let ends = weights.iter().fold((f64::INFINITY, 0.0_f64), |ends, it| (ends.0.min(*it), ends.1.max(*it)));
+        if ends.0 < NOTHING || !ends.1.is_finite() {
+            weights = self.far_guess();
         }
         normalize(&mut weights);
+        weights
+    }
+
+    /// The same where that goes beyond what a number can say, and what it then says less and less counts as nothing.
+    fn far_guess(&self) -> Vec<f64> {
+        let mut weights: Vec<f64> = Vec::with_capacity(self.starts.len());
+        // Where all before was made smaller, the last time and the time before that.
+        let (mut scaled, mut before) = (0, 0);
+        for (state, span) in self.starts.windows(2).enumerate() {
+            let span = span[0] as usize..span[1] as usize;
+            let edges = self.sources[span.clone()].iter().map(|from| *from as usize).zip(&self.parts[span]);
+            let (mut weight, mut known) = (0.0, false);
+            for (from, part) in edges.filter(|(from, _)| *from < state) {
+                known = true;
+                weight += match from {
+                    from if from >= scaled => weights[from] * part,
+                    from if from >= before => weights[from] / FAR * part,
+                    _ => 0.0,
+                };
+            }
+            weights.push(if known { weight } else { 1.0 });
+            if weight > FAR {
+                (before, scaled) = (scaled, state);
+                weights[state] = weight / FAR;
+            }
+        }
+        if scaled > 0 {
+            weights[..before].fill(0.0);
+            weights[before..scaled].iter_mut().for_each(|weight| *weight /= FAR);
+        }
+        if !weights.iter().sum::<f64>().is_normal() {
+            weights.fill(1.0);
+        }
         weights
     }
 
@@ -160,7 +202,7 @@ impl<'a> Scaled<'a> {
             sweeps += N - begun;
             kept.iter_mut().skip(begun).for_each(|past| self.sweep(pairs, past));
             let past = Past::<N>(std::array::from_fn(|step| &kept[step][..pairs.len()]));
-            let round = Round::of(&past);
+            let round = Round::of(&past, self.least());
             // Over four sweeps: a small chain would wait for the library that has other roots.
             let fall = (round.last / round.first).sqrt().sqrt();
             // What is left after a guess falls fast at first.
@@ -173,7 +215,7 @@ impl<'a> Scaled<'a> {
             if sweeps >= HALFWAY && round.last > NEAR {
                 return Ok(false);
             }
-            round.ahead(&past, pairs);
+            round.ahead(&past, self.least(), pairs);
             begun = 0;
             let left = |change: f64| change * fall / (1.0 - fall);
             if fall < FALLS && left(round.last) < NEARLY {
@@ -183,7 +225,7 @@ impl<'a> Scaled<'a> {
                 self.sweep(pairs, now);
                 (sweeps, begun) = (sweeps + 1, 1);
                 // Guesses hide what falls slowly, but not for both in the same way.
-                if left(changed(guess, now)) < CLOSE && self.agree(pairs) {
+                if left(changed(guess, now, self.least())) < CLOSE && self.agree(pairs) {
                     return Ok(true);
                 }
             }
@@ -195,7 +237,8 @@ impl<'a> Scaled<'a> {
     fn agree(&self, pairs: &[[f64; 2]]) -> bool {
         let [one, other] = [0, 1].map(|lane| sum(pairs.iter().map(|pair| pair[lane])));
         let scale = if self.inflow.is_none() { one / other } else { 1.0 };
-        pairs.iter().all(|[one, other]| (one - other * scale).abs() <= AGREE * one)
+        let least = self.least();
+        pairs.iter().all(|[one, other]| (one - other * scale).abs() <= AGREE * more(*one, least))
     }
 
     /// One sweep; `past` gets what it came to, too.
@@ -238,12 +281,18 @@ impl<'a> Scaled<'a> {
     }
 }
 
-/// The largest relative change of a state in one of the two solutions.
-fn changed(before: &[[f64; 2]], now: &[[f64; 2]]) -> f64 {
+/// The larger one of two numbers; the second where the first is none.
+#[inline(always)]
+fn more(one: f64, other: f64) -> f64 {
+    if one > other { one } else { other }
+}
+
+/// The largest change of a state in one of the two solutions, relative to it, or to `least`.
+fn changed(before: &[[f64; 2]], now: &[[f64; 2]], least: f64) -> f64 {
     let mut largest = [0.0_f64; 2];
     for (before, now) in before.iter().zip(now) {
         for lane in 0..2 {
-            let change = ((now[lane] - before[lane]) / now[lane]).abs();
+            let change = ((now[lane] - before[lane]) / more(now[lane], least)).abs();
             largest[lane] = if change > largest[lane] { change } else { largest[lane] };
         }
     }
@@ -270,7 +319,7 @@ struct Round<const N: usize> {
 }
 
 impl<const N: usize> Round<N> {
-    fn of(past: &Past<'_, N>) -> Self {
+    fn of(past: &Past<'_, N>, least: f64) -> Self {
         let (mut first, mut last) = ([0.0_f64; 2], [0.0_f64; 2]);
         let mut products = [[[0.0; 2]; N]; N];
         for state in 0..past.0[0].len() {
@@ -280,7 +329,7 @@ impl<const N: usize> Round<N> {
             for (step, change) in changes[..N - 1].iter_mut().enumerate() {
                 *change = [past[step + 1][0] - past[step][0], past[step + 1][1] - past[step][1]];
             }
-            let each = [1.0 / now[0], 1.0 / now[1]];
+            let each = [1.0 / more(now[0], least), 1.0 / more(now[1], least)];
             for (row, products) in products[..N - 1].iter_mut().enumerate() {
                 let scaled = [changes[row][0] * each[0], changes[row][1] * each[1]];
                 for (product, change) in products.iter_mut().zip(&changes[..=row]) {
@@ -298,7 +347,7 @@ impl<const N: usize> Round<N> {
 
     /// Goes where the sweeps lead (reduced rank extrapolation): to the sum of what they came to, in parts that add up to 1, whose
     /// change is the least. Unless that turns a number round, or nearly.
-    fn ahead(&self, past: &Past<'_, N>, pairs: &mut [[f64; 2]]) {
+    fn ahead(&self, past: &Past<'_, N>, least: f64, pairs: &mut [[f64; 2]]) {
         let [Some(one), Some(other)] = [0, 1].map(|lane| self.parts(lane)) else { return };
         let mut sound = true;
         for (state, pair) in pairs.iter_mut().enumerate() {
@@ -307,8 +356,9 @@ impl<const N: usize> Round<N> {
             let led = steps.fold([0.0; 2], |sum, ((one, other), now)| [sum[0] + one * now[0], sum[1] + other * now[1]]);
             let now = past[N - 1];
             // Both are asked whatever the first says: that is hardly ever no.
-            sound &= [0, 1].map(|lane| (led[lane] > 0.1 * now[lane]) & (led[lane] < 10.0 * now[lane])) == [true; 2];
-            *pair = led;
+            sound &= [0, 1].map(|lane| (led[lane] + least > 0.1 * now[lane]) & (led[lane] < 10.0 * now[lane] + least))
+                == [true; 2];
+            *pair = led.map(|led| more(led, 0.0));
         }
         if !sound {
             pairs.copy_from_slice(past.0[N - 1]);

@@ -4,6 +4,7 @@
 //! little for ever. So the sweeps end only when the changes, state by state and relative, have fallen steadily to rounding; and
 //! they go from two starts side by side, because groups that know of each other less than rounding each keep what their start gave them.
 
+use super::level::{NOTHING, together};
 use super::solve::{Component, normalize, sum};
 use crate::Refusal;
 use crate::{Budget, Progress};
@@ -124,7 +125,7 @@ pub(super) fn stationary(component: &Component<'_>, budget: &mut Budget<'_>) -> 
     let mut pairs: Vec<[f64; 2]> = (0..count).map(|state| [1.0 / count as f64, 1.0 / (state + 1) as f64]).collect();
     let mut course = Course::new(component);
     loop {
-        let change = pass(component, None, &mut pairs);
+        let change = pass(component, None, NOTHING, &mut pairs);
         if course.sweeps % 8 == 7 {
             unite(&mut pairs);
         }
@@ -136,11 +137,17 @@ pub(super) fn stationary(component: &Component<'_>, budget: &mut Budget<'_>) -> 
         }
     }
     unite(&mut pairs);
-    if pairs.iter().any(|[one, other]| (one - other).abs() > AGREE * one) {
+    if pairs.iter().any(|[one, other]| (one - other).abs() > AGREE * one.max(NOTHING)) {
         return Ok(Outcome::Stuck);
     }
     let mut weights = pairs.into_iter().map(|[one, _]| one).collect::<Vec<f64>>();
     normalize(&mut weights);
+    if weights.iter().any(|weight| *weight <= NOTHING) {
+        let level = component.level();
+        if !together(&level.starts, &level.sources, &weights, NOTHING) {
+            return Ok(Outcome::Stuck);
+        }
+    }
     Ok(Outcome::Settled(weights))
 }
 
@@ -159,7 +166,7 @@ pub(super) fn occupancy(
     let mut time = vec![[0.0]; component.nodes.len()];
     let mut course = Course::new(component);
     loop {
-        let change = pass(component, Some(inflow), &mut time);
+        let change = pass(component, Some(inflow), 0.0, &mut time);
         match course.note(change, budget)? {
             Say::On => {}
             Say::Settled => return Ok(Some(time.into_iter().map(|[time]| time).collect())),
@@ -168,8 +175,13 @@ pub(super) fn occupancy(
     }
 }
 
-/// One sweep over solutions side by side; the largest relative change of a state in one of them.
-fn pass<const LANES: usize>(component: &Component<'_>, inflow: Option<&[f64]>, values: &mut [[f64; LANES]]) -> f64 {
+/// One sweep over solutions side by side; the largest change of a state in one of them, relative to it, or to `least`.
+fn pass<const LANES: usize>(
+    component: &Component<'_>,
+    inflow: Option<&[f64]>,
+    least: f64,
+    values: &mut [[f64; LANES]],
+) -> f64 {
     let whole = component.nodes.len() == component.chain.len();
     let mut largest = 0.0_f64;
     for (local, node) in component.nodes.iter().enumerate() {
@@ -191,8 +203,9 @@ fn pass<const LANES: usize>(component: &Component<'_>, inflow: Option<&[f64]>, v
         for (new, old) in new.iter_mut().zip(&mut values[local]) {
             *new /= exit;
             let change = (*new - *old).abs();
-            if change > largest * *new {
-                largest = if *new > 0.0 { change / *new } else { 1.0 };
+            let size = new.max(least);
+            if change > largest * size {
+                largest = if size > 0.0 { change / size } else { 1.0 };
             }
             *old = *new;
         }
