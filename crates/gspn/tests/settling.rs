@@ -26,6 +26,86 @@ fn close(answer: &Answer, id: &str, wanted: f64) {
     assert!((value / wanted - 1.0).abs() < 1e-9, "{id}: {value:e}, and {wanted:e} is right");
 }
 
+/// Tokens come and go one by one, looked at by an inhibitor that never stops them: no product form.
+fn line(tokens: u64, up: f64, down: f64, asks: &Json) -> Json {
+    json!({"net": {"places": [{"name": "q"}, {"name": "r", "tokens": tokens}, {"name": "c", "tokens": 1}],
+        "transitions": [
+            {"name": "up", "kind": "timed", "rate": up, "in": {"r": 1, "c": 1}, "out": {"q": 1, "c": 1}},
+            {"name": "down", "kind": "timed", "rate": down, "in": {"q": 1}, "out": {"r": 1}, "inhibit": {"c": 2}}]},
+        "ask": asks})
+}
+
+#[test]
+fn a_line_takes_no_sweeps() {
+    const LAST: u64 = 100_000;
+    let asks = json!([{"id": "mean", "kind": "mean_tokens", "place": "q"}, {"id": "flow", "kind": "throughput", "transition": "up"}]);
+    for (up, down) in [(1.0, 1.001), (1.001, 1.0), (1.0, 100.0), (3.0, 3.0)] {
+        let (answer, _, sweeps) = solved(&line(LAST, up, down, &asks));
+        // Shares are powers of the ratio, which is at most 1 from the nearer end.
+        let ratio = f64::min(up / down, down / up);
+        let (mut all, mut far, mut power) = (0.0, 0.0, 1.0);
+        for at in 0..=LAST {
+            (all, far) = (all + power, far + power * at as f64);
+            power *= ratio;
+        }
+        let mean = far / all;
+        let up_is_less = up <= down;
+        close(&answer, "mean", if up_is_less { mean } else { LAST as f64 - mean });
+        let full = ratio.powf(LAST as f64) / all;
+        close(&answer, "flow", up * (1.0 - if up_is_less { full } else { 1.0 / all }));
+        assert!(sweeps < ROUND, "{up} and {down}: {sweeps}");
+    }
+}
+
+#[test]
+fn the_end_of_a_line_is_reached_without_sweeps() {
+    const LAST: u64 = 100_000;
+    let asks = json!([{"id": "there", "kind": "passage_mean", "where": [["q", ">=", LAST]]}]);
+    let last = LAST as f64;
+    for (up, wanted) in [(1.0, last * (last + 1.0) / 2.0), (2.0, last - 1.0)] {
+        let (answer, _, sweeps) = solved(&line(LAST, up, 1.0, &asks));
+        close(&answer, "there", wanted);
+        assert!(sweeps < ROUND, "{up}: {sweeps}");
+    }
+}
+
+/// In the order in which they are found, the first and the last state of a round know each other.
+#[test]
+fn a_round_takes_no_sweeps() {
+    const TOKENS: u64 = 20_000;
+    let turn = |name: &str, from: &str, to: &str, tokens: u64| {
+        json!({"name": name, "kind": "timed", "rate_by_tokens": {"place": from, "rates": [0, 1, 2]}, "in": {from: 1}, "out": {to: 1},
+            "inhibit": {"never": tokens}})
+    };
+    let mut transitions = vec![turn("on", "a", "b", 1)];
+    transitions.push(json!({"name": "back", "kind": "timed", "rate": 0.5, "in": {"b": TOKENS}, "out": {"a": TOKENS}}));
+    let document = json!({"net": {"places": [{"name": "a", "tokens": TOKENS}, {"name": "b"}, {"name": "never"}], "transitions": transitions},
+        "ask": [{"id": "full", "kind": "prob", "where": [["b", "==", TOKENS]]}]});
+    let (answer, _, sweeps) = solved(&document);
+    // Two time units at the end, one with the last token, half of one with each of the others.
+    close(&answer, "full", 2.0 / (2.0 + 1.0 + 0.5 * (TOKENS - 1) as f64));
+    assert!(sweeps < ROUND, "{sweeps}");
+}
+
+#[test]
+fn a_grid_with_a_short_side_takes_no_sweeps() {
+    let asks = json!([{"id": "mean", "kind": "mean_tokens", "place": "q"}, {"id": "short", "kind": "mean_tokens", "place": "x"}]);
+    let mut document = line(4_000, 1.0, 1.0, &asks);
+    let net = document["net"].as_object_mut().unwrap();
+    net["places"].as_array_mut().unwrap().extend([json!({"name": "x"}), json!({"name": "y", "tokens": 9})]);
+    net["transitions"].as_array_mut().unwrap().extend([
+        json!({"name": "to", "kind": "timed", "rate": 1, "in": {"y": 1, "c": 1}, "out": {"x": 1, "c": 1}}),
+        json!({"name": "fro", "kind": "timed", "rate": 2, "in": {"x": 1, "c": 1}, "out": {"y": 1, "c": 1}}),
+    ]);
+    let (answer, _, sweeps) = solved(&document);
+    close(&answer, "mean", 2_000.0);
+    let shares: Vec<f64> = (0..10).map(|at| 0.5_f64.powi(at)).collect();
+    let mean =
+        shares.iter().zip(0..).map(|(share, at)| share * f64::from(at)).sum::<f64>() / shares.iter().sum::<f64>();
+    close(&answer, "short", mean);
+    assert!(sweeps < ROUND, "{sweeps}");
+}
+
 /// Four stations round which tokens go, with room for half of them but at the first; each is a hundred times slower than the one before. The
 /// rarest of the 18,298 states have some 1e-330 of the time.
 #[test]

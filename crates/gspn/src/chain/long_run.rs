@@ -1,5 +1,6 @@
 //! What a chain does in the long run, from where it starts.
 
+use super::band::Band;
 use super::solve::{Component, sum};
 use super::{Chain, Incoming, quick};
 use crate::Budget;
@@ -114,6 +115,13 @@ fn of_all(
 
 fn stationary(chain: &Chain, incoming: Incoming, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
     let mut incoming = incoming;
+    if Band::suits(chain.len()) {
+        let nodes: Vec<u32> = (0..).take(chain.len()).collect();
+        let whole = Component { chain, incoming: &incoming, nodes: &nodes };
+        if let Some(band) = Band::first(&whole, budget) {
+            return band.stationary(&whole, budget);
+        }
+    }
     if quick::suits(chain, budget) {
         if let Some(weights) = quick::of_all(chain, incoming, budget)? {
             return Ok(weights);

@@ -1,5 +1,6 @@
 //! One component of a chain: its stationary distribution, or the time spent in it before it is left.
 
+use super::band::Band;
 use super::elimination::{Eliminated, Part};
 use super::level::Level;
 use super::sweep::Outcome;
@@ -33,6 +34,9 @@ impl<'a> Component<'a> {
         if self.nodes.len() == 1 {
             return Ok(vec![1.0]);
         }
+        if let Some(band) = Band::first(self, budget) {
+            return band.stationary(self, budget);
+        }
         match quick::stationary(self, budget)? {
             Some(weights) => Ok(weights),
             None => self.slowly_stationary(budget),
@@ -55,6 +59,9 @@ impl<'a> Component<'a> {
         if let Some(weights) = multilevel::stationary(&self.level(), apart, budget)? {
             return Ok(weights);
         }
+        if let Some(band) = Band::last(self, budget) {
+            return band.stationary(self, budget);
+        }
         Ok(self.eliminate_at_any_price(None, budget)?.stationary())
     }
 
@@ -63,6 +70,9 @@ impl<'a> Component<'a> {
         if let ([node], [inflow]) = (self.nodes, inflow.as_slice()) {
             let exit = self.chain.exit(*node as usize);
             return Ok(vec![if exit > 0.0 { inflow / exit } else { 0.0 }]);
+        }
+        if let Some(band) = Band::first(self, budget) {
+            return band.occupancy(self, &inflow, None, budget);
         }
         if let Some(time) = quick::occupancy(self, &inflow, budget)? {
             return Ok(time);
@@ -84,6 +94,9 @@ impl<'a> Component<'a> {
         };
         if let Some(time) = found {
             return Ok(time);
+        }
+        if let Some(band) = Band::last(self, budget) {
+            return band.occupancy(self, &inflow, None, budget);
         }
         Ok(self.eliminate_at_any_price(None, budget)?.occupancy(inflow))
     }
@@ -129,6 +142,9 @@ impl<'a> Component<'a> {
         }
         // It ends in the state where it mostly is.
         let end = likeliest(share);
+        if let Some(band) = Band::first(self, budget) {
+            return band.occupancy(self, &inflow, end, budget);
+        }
         if let Some(eliminated) = self.eliminate_first(end, budget)? {
             return Ok(eliminated.occupancy(inflow));
         }
@@ -142,6 +158,9 @@ impl<'a> Component<'a> {
         };
         if let Some(time) = self.refined(&inflow, share, spent, budget)? {
             return Ok(time);
+        }
+        if let Some(band) = Band::last(self, budget) {
+            return band.occupancy(self, &inflow, end, budget);
         }
         Ok(self.eliminate_at_any_price(end, budget)?.occupancy(inflow))
     }
