@@ -13,6 +13,8 @@ const LEAST: usize = 2_000;
 /// tens of sweeps cost.
 const STATE: u64 = 100;
 const FIRST: u64 = 300;
+/// The same where quick sweeps did not settle: about what groups of states take then.
+const NEXT: u64 = 8_000;
 /// Work that is done where nothing else settled.
 const LAST: u64 = 20_000_000_000;
 /// Work after which the clock is looked at.
@@ -49,11 +51,20 @@ impl Band {
 
     /// Where it is less work than some tens of sweeps.
     pub(super) fn first(component: &Component<'_>, budget: &Budget<'_>) -> Option<Self> {
+        Self::for_each_edge(component, FIRST, budget)
+    }
+
+    /// Where it is less work than groups of states mostly are.
+    pub(super) fn next(component: &Component<'_>, budget: &Budget<'_>) -> Option<Self> {
+        Self::for_each_edge(component, NEXT, budget)
+    }
+
+    fn for_each_edge(component: &Component<'_>, work: u64, budget: &Budget<'_>) -> Option<Self> {
         if !Self::suits(component.nodes.len()) {
             return None;
         }
         let edges: usize = component.nodes.iter().map(|node| component.chain.targets(*node as usize).count()).sum();
-        Self::within(component, FIRST * (edges + component.nodes.len()) as u64, budget)
+        Self::within(component, work * (edges + component.nodes.len()) as u64, budget)
     }
 
     /// Where it is not too much work for anybody to wait for.
@@ -217,12 +228,12 @@ impl Band {
             let leaving = leaves[place];
             let exit = row.iter().fold(leaving, |sum, rate| sum + rate);
             found.exits.push(exit);
-            for other in place + 1..=reach {
+            for (other, leaves) in (place + 1..=reach).zip(&mut leaves[place + 1..]) {
                 let rate = window.rate(other, place);
                 found.into.push(rate);
                 if rate > 0.0 {
                     let part = rate / exit;
-                    leaves[other] += part * leaving;
+                    *leaves += part * leaving;
                     let others = window.row_mut(other, place + 1, reach);
                     others.iter_mut().zip(&row).for_each(|(sum, rate)| *sum += part * rate);
                 }

@@ -98,11 +98,11 @@ impl<T: Number> Eliminated<T> {
             done[at] = true;
             if work < looks {
                 looks = work.saturating_sub(LOOK);
-                // No state that is left costs less. As long as they are not all each other's neighbours it hardly gets less than half of that,
+                // No state that is left costs less. As long as they are not all each other's neighbours it hardly gets less than a third of that,
                 // either: what will take too much is not gone on with.
                 let wide = cost.isqrt();
                 let left = ((count - result.steps.len()) as u64).saturating_sub(2 * wide);
-                if left.saturating_mul(cost / 2) > work {
+                if left.saturating_mul(cost * 2 / 3) > work {
                     return Ok(None);
                 }
                 let taken = (result.into.len() + result.out.len()) as u64 + left * wide;
@@ -280,6 +280,6 @@ mod tests {
             looks += 1;
             Ok::<(), ()>(())
         });
-        assert!(found.unwrap().is_none() && looks < 40, "{looks}");
+        assert!(found.unwrap().is_none() && looks < 300, "{looks} looks at a four-hundredth each");
     }
 }

@@ -166,12 +166,12 @@ fn shortest(vectors: &[Vec<f64>], weights: &[f64], least: f64) -> Option<Vec<f64
 }
 
 /// One cycle on `level`: sweeps, the groups twice, sweeps. `groups` holds those of each depth, and is filled where it is short.
-pub(super) fn cycle_over(level: &Level<'_>, weights: &mut Vec<f64>, groups: &mut Vec<Groups>) {
+pub(super) fn cycle_over(level: &Level<'_>, weights: &mut [f64], groups: &mut Vec<Groups>) {
     descend(level, weights, groups, 0, MORE * (level.sources.len() + level.len()));
 }
 
 /// The same at a depth, where the levels below may have so many edges and states: what is beyond is left to sweeps.
-fn descend(level: &Level<'_>, weights: &mut Vec<f64>, groups: &mut Vec<Groups>, depth: usize, room: usize) {
+fn descend(level: &Level<'_>, weights: &mut [f64], groups: &mut Vec<Groups>, depth: usize, room: usize) {
     if level.len() <= DIRECT {
         level.eliminate(weights);
         return;

@@ -45,6 +45,9 @@ impl<'a> Component<'a> {
 
     /// The same, where quick sweeps do not settle.
     pub(super) fn slowly_stationary(&self, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
+        if let Some(band) = Band::next(self, budget) {
+            return band.stationary(self, budget);
+        }
         if let Some(eliminated) = self.eliminate_first(None, budget)? {
             return Ok(eliminated.stationary());
         }
@@ -76,6 +79,9 @@ impl<'a> Component<'a> {
         }
         if let Some(time) = quick::occupancy(self, &inflow, budget)? {
             return Ok(time);
+        }
+        if let Some(band) = Band::next(self, budget) {
+            return band.occupancy(self, &inflow, None, budget);
         }
         if let Some(eliminated) = self.eliminate_first(None, budget)? {
             return Ok(eliminated.occupancy(inflow));
