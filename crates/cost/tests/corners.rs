@@ -144,7 +144,7 @@ fn requests_that_are_aborted_are_carried() {
     near(signed.carried, 10.0);
     near(signed.saturation, 5.0);
     assert!(signed.fails.is_empty() && !signed.saturated, "{signed:?}");
-    assert!(signed.bottleneck.contains(", at 10/s;"), "{}", signed.bottleneck);
+    assert!(signed.bottleneck.contains(", at 10/s ("), "{}", signed.bottleneck);
     let said = text(&below);
     assert!(said.contains("saturates at 10/s, of which 5/s come to their end"), "{said}");
     // Nothing is aborted where nothing is looked at, and so much may come all the same.
