@@ -134,3 +134,47 @@ fn states_less_likely_than_a_number_can_say_stop_nothing() {
     assert_eq!(answer.values.get("never"), Some(&Value::Number(0.0)));
     assert!(looks < 200, "{looks}");
 }
+
+/// How often somebody comes to the first station, and how quickly the server walks on.
+const COME: f64 = 0.1;
+const WALK: f64 = 600.0;
+
+/// A server goes round to stations that are served at most once each time; no two are alike.
+fn polling(stations: usize) -> Json {
+    let mut places = vec![json!({"name": "a0", "tokens": 1})];
+    let mut transitions = Vec::new();
+    for at in 0..stations {
+        let [a, e, w, s] = ["a", "e", "w", "s"].map(|place| format!("{place}{at}"));
+        let next = format!("a{}", (at + 1) % stations);
+        places.extend(if at > 0 { vec![json!({"name": a})] } else { Vec::new() });
+        places.extend([json!({"name": e, "tokens": 1}), json!({"name": w}), json!({"name": s})]);
+        transitions.extend([
+            json!({"name": format!("come{at}"), "kind": "timed", "rate": COME + 0.01 * at as f64, "in": {&e: 1}, "out": {&w: 1}}),
+            json!({"name": format!("take{at}"), "kind": "timed", "rate": WALK, "in": {&a: 1, &w: 1}, "out": {&s: 1}}),
+            json!({"name": format!("pass{at}"), "kind": "timed", "rate": WALK, "in": {&a: 1}, "inhibit": {&w: 1}, "out": {&next: 1}}),
+            json!({"name": format!("serve{at}"), "kind": "timed", "rate": 1.0, "in": {&s: 1}, "out": {&e: 1, &next: 1}}),
+        ]);
+    }
+    json!({"net": {"places": places, "transitions": transitions}, "ask": [
+        {"id": "come", "kind": "throughput", "transition": "come0"}, {"id": "serve", "kind": "throughput", "transition": "serve0"},
+        {"id": "here", "kind": "mean_tokens", "place": "e0"}]})
+}
+
+/// Others would begin anew, and take many times as long.
+#[test]
+fn sweeps_that_have_nearly_settled_go_on() {
+    let document = json::read(polling(11).to_string().as_bytes()).unwrap();
+    let mut said = Vec::new();
+    let mut go_on = |progress| {
+        if let Progress::Solving { sweeps, .. } = progress {
+            said.push(sweeps);
+        }
+        true
+    };
+    let answer = ask::answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut go_on)).unwrap();
+    let Some(Value::Number(here)) = answer.values.get("here").copied() else { panic!("{:?}", answer.unanswered) };
+    close(&answer, "come", COME * here);
+    close(&answer, "serve", COME * here);
+    let most = said.into_iter().max();
+    assert!(most.is_some_and(|sweeps| sweeps > 400), "{most:?}");
+}

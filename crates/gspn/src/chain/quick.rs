@@ -34,6 +34,8 @@ const STATE: usize = 16 * (LONG_ROUND + 2);
 /// After so many sweeps the changes have to be this little, or others may try.
 const HALFWAY: usize = 200;
 const NEAR: f64 = 1e-6;
+/// Where that many more sweeps have made the changes this many times less, others would not be quicker.
+const LESS: f64 = 30.0;
 /// By what the changes fall at least, from sweep to sweep, or else are rounding.
 const FALLS: f64 = 0.95;
 const ROUNDED: f64 = 4e-15;
@@ -198,7 +200,9 @@ impl<'a> Scaled<'a> {
         let mut sweeps = 0;
         // Sweeps of the next round that are done.
         let mut begun = 0;
-        while sweeps + N < SWEEPS {
+        // How many there may be, and the change when they were last made more.
+        let (mut most, mut before) = (SWEEPS, NEAR);
+        while sweeps + N < most {
             sweeps += N - begun;
             kept.iter_mut().skip(begun).for_each(|past| self.sweep(pairs, past));
             let past = Past::<N>(std::array::from_fn(|step| &kept[step][..pairs.len()]));
@@ -214,6 +218,9 @@ impl<'a> Scaled<'a> {
             }
             if sweeps >= HALFWAY && round.last > NEAR {
                 return Ok(false);
+            }
+            if sweeps + 2 * N >= most && round.last < before / LESS {
+                (most, before) = (most + HALFWAY, round.last);
             }
             round.ahead(&past, self.least(), pairs);
             begun = 0;
