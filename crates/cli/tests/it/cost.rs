@@ -281,7 +281,7 @@ fn what_was_measured_here_stands_in_the_place_of_a_models_prices() {
     for command in ["solve", "simulate"] {
         let said = scene.run(&["cost", command, orders]);
         assert!(said.contains("the first of several ways: attribute order: hmac-sha256"), "{said}");
-        let found = scene.json(&["cost", command, orders, "--output", "json"]);
+        let found = scene.json(&["cost", command, orders]);
         assert_eq!(found["taken"].as_array().map(Vec::len), Some(2), "{found}");
     }
     let choose = |prices: &str| scene.run(&["cost", "choose", "model.toml", "--prices", prices, "--output", "json"]);
