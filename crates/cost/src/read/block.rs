@@ -34,7 +34,12 @@ impl Loops {
 /// Refuses an `opt` or `loop` without steps.
 pub(super) fn filled(what: &str, line: usize, steps: &[Line]) -> Result<(), Fault> {
     if steps.is_empty() {
-        return Err(Fault::new(Class::NoEffect, what, "there is no message in it").at(line));
+        return Err(Fault::new(
+            Class::NoEffect,
+            what,
+            "there is no message in it: take it out, or put its messages in",
+        )
+        .at(line));
     }
     Ok(())
 }
@@ -42,5 +47,10 @@ pub(super) fn filled(what: &str, line: usize, steps: &[Line]) -> Result<(), Faul
 /// What is wrong with the probability of an `opt` or `break`, which `key` says.
 pub(super) fn not_sometimes(word: &str, key: &str, taken: f64) -> Option<String> {
     let is_sometimes = taken > 0.0 && taken < 1.0;
-    (!is_sometimes).then(|| format!("`{key}` is {taken}: of `{word}` it is a probability between 0 and 1"))
+    let done = match taken {
+        1.0 if word == "opt" => ", and what is always done needs no `opt`",
+        0.0 if word == "opt" => ", and what is never done needs no `opt`",
+        _ => "",
+    };
+    (!is_sometimes).then(|| format!("`{key}` is {taken}: of `{word}` it is a probability between 0 and 1{done}"))
 }

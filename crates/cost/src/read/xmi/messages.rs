@@ -62,7 +62,10 @@ impl<'a> Reader<'a> {
         let id = attribute(fragment, "id").unwrap_or("");
         let of = reference(fragment, "message").unwrap_or("");
         let Some(message) = self.by_id.get(of).copied().filter(|it| it.tag_name().name() == "message") else {
-            let why = format!("it belongs to the message `{of}`, and there is none");
+            let why = match of {
+                "" => "nothing says to which message it belongs (`message`): say it, or take it out".to_owned(),
+                of => format!("it belongs to the message `{of}`, and there is none: take it out"),
+            };
             return Err(Fault::new(Class::NoSuchName, name(fragment), why).at(self.lines.line(fragment)));
         };
         if !self.aside {
