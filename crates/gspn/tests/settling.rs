@@ -178,3 +178,45 @@ fn sweeps_that_have_nearly_settled_go_on() {
     let most = said.into_iter().max();
     assert!(most.is_some_and(|sweeps| sweeps > 400), "{most:?}");
 }
+
+/// From the middle of a line it drifts away from what is asked for: the time has more digits before the point than a number can have,
+/// and the way there is less likely than it can say. It is refused, and not left out of the mean.
+#[test]
+fn a_time_that_no_number_can_say_is_refused() {
+    let asks = json!([{"id": "until", "kind": "passage_mean", "where": [["q", "==", 0]]}]);
+    let mut net = line(2_500, 2.0, 1.0, &asks);
+    net["net"]["places"][0]["tokens"] = json!(1_250);
+    net["net"]["places"][1]["tokens"] = json!(1_250);
+    let (answer, ..) = solved(&net);
+    let refusal = answer.unanswered.get("until").unwrap_or_else(|| panic!("{:?}", answer.values));
+    assert!(refusal.why.contains("more than a number can say"), "{refusal}");
+    // Toward the end it goes by the drift, one step a time unit.
+    net["ask"][0]["where"] = json!([["q", "==", 2_500]]);
+    let (answer, ..) = solved(&net);
+    close(&answer, "until", 1_250.0);
+}
+
+/// In the one end nearly all are at the one side, in the other at the other: between them rates become less than a number can say.
+#[test]
+fn a_line_with_two_ends_is_answered_or_refused() {
+    let to = |name: &str, from: &str, to: &str, rate: f64| json!({"name": name, "kind": "timed", "rate": rate, "in": {"s": 1, from: 1}, "out": {to: 1, from: 1}});
+    for (up, more) in [(1.0, 1.0), (2.0, 0.0), (1.0, 0.0)] {
+        let mut transitions = vec![
+            json!({"name": "up", "kind": "timed", "rate": up, "in": {"y": 1}, "out": {"x": 1}}),
+            json!({"name": "down", "kind": "timed", "rate": 1.0, "in": {"x": 1}, "out": {"y": 1}}),
+            to("left", "x", "l", 1e-3),
+            to("right", "y", "r", 1e-3),
+        ];
+        if more > 0.0 {
+            transitions.push(
+                json!({"name": "push", "kind": "timed", "rate": more, "in": {"y": 1, "r": 1}, "out": {"x": 1, "r": 1}}),
+            );
+        }
+        let places = [("x", 1_000), ("y", 1_000), ("s", 1), ("l", 0), ("r", 0)]
+            .map(|(name, tokens)| json!({"name": name, "tokens": tokens}));
+        let (answer, ..) = solved(&json!({"net": {"places": places, "transitions": transitions},
+            "ask": [{"id": "classes", "kind": "bsccs"}, {"id": "x", "kind": "mean_tokens", "place": "x"}]}));
+        assert_eq!(answer.values.get("classes"), Some(&Value::Count(2)), "{:?}", answer.unanswered);
+        assert!(answer.values.contains_key("x") != answer.unanswered.contains_key("x"));
+    }
+}

@@ -112,13 +112,20 @@ impl Band {
         self.order.as_ref().map_or(state, |(_, places)| places[state] as usize)
     }
 
-    /// The stationary distribution of a component that nothing leaves.
+    /// The stationary distribution of a component that nothing leaves; `None` where rates become less than a number can say.
     ///
     /// # Errors
     /// When the budget is spent.
-    pub(super) fn stationary(&self, component: &Component<'_>, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
-        let Reduced { exits, into } = self.reduced(component, None, None, budget)?;
+    pub(super) fn stationary(
+        &self,
+        component: &Component<'_>,
+        budget: &mut Budget<'_>,
+    ) -> Result<Option<Vec<f64>>, Refusal> {
+        let Some(Reduced { exits, into }) = self.reduced(component, None, None, budget)? else { return Ok(None) };
         let count = exits.len();
+        if exits.iter().take(count - 1).any(|exit| !exit.is_normal()) {
+            return Ok(None);
+        }
         let mut weights = vec![0.0; count];
         weights[count - 1] = 1.0;
         // Where all of a window was made larger or smaller: the last place of it, and by which power of two.
@@ -157,6 +164,9 @@ impl Band {
                 most = most.max(power + size);
             }
         }
+        if most == i64::MIN || weights.iter().any(|weight| !weight.is_finite()) {
+            return Ok(None);
+        }
         for (weight, power) in weights.iter_mut().zip(of_place) {
             // In two steps: neither power is more than a number can say where what comes of both is not.
             #[expect(clippy::cast_precision_loss, reason = "at most some thousands")]
@@ -165,10 +175,10 @@ impl Band {
         }
         let mut weights = self.by_state(weights);
         normalize(&mut weights);
-        Ok(weights)
+        Ok(Some(weights))
     }
 
-    /// Time spent in each state when `inflow` comes in from outside. What enters `end` leaves.
+    /// Time spent in each state when `inflow` comes in from outside. What enters `end` leaves. `None` as above.
     ///
     /// # Errors
     /// When the budget is spent.
@@ -178,9 +188,11 @@ impl Band {
         inflow: &[f64],
         end: Option<usize>,
         budget: &mut Budget<'_>,
-    ) -> Result<Vec<f64>, Refusal> {
+    ) -> Result<Option<Vec<f64>>, Refusal> {
         let mut time: Vec<f64> = (0..inflow.len()).map(|place| inflow[self.state(place)]).collect();
-        let Reduced { exits, into } = self.reduced(component, Some(&mut time), end, budget)?;
+        let Some(Reduced { exits, into }) = self.reduced(component, Some(&mut time), end, budget)? else {
+            return Ok(None);
+        };
         let mut until = into.len();
         for place in (0..time.len()).rev() {
             let reach = self.reach[place] as usize;
@@ -190,7 +202,7 @@ impl Band {
             own[0] = if exits[place] > 0.0 { (own[0] + arriving) / exits[place] } else { 0.0 };
             until = start;
         }
-        Ok(self.by_state(time))
+        Ok(Some(self.by_state(time)))
     }
 
     fn by_state(&self, values: Vec<f64>) -> Vec<f64> {
@@ -200,14 +212,15 @@ impl Band {
         }
     }
 
-    /// Takes out all states, and leads `inflow`, by place, onward.
+    /// Takes out all states, and leads `inflow`, by place, onward. `None` where a rate could be less than a number can say: what is lost
+    /// of it may be the only way.
     fn reduced(
         &self,
         component: &Component<'_>,
         mut inflow: Option<&mut [f64]>,
         end: Option<usize>,
         budget: &mut Budget<'_>,
-    ) -> Result<Reduced, Refusal> {
+    ) -> Result<Option<Reduced>, Refusal> {
         let count = self.reach.len();
         let end = end.map(|end| self.place(end));
         let mut window = Window::new(self.widest + 1);
@@ -228,15 +241,22 @@ impl Band {
             let leaving = leaves[place];
             let exit = row.iter().fold(leaving, |sum, rate| sum + rate);
             found.exits.push(exit);
+            let positive = |least: f64, rate: f64| if rate > 0.0 { least.min(rate) } else { least };
+            let least = row.iter().copied().fold(positive(f64::INFINITY, leaving), positive);
+            let mut least_part = f64::INFINITY;
             for (other, leaves) in (place + 1..=reach).zip(&mut leaves[place + 1..]) {
                 let rate = window.rate(other, place);
                 found.into.push(rate);
                 if rate > 0.0 {
                     let part = rate / exit;
+                    least_part = least_part.min(part);
                     *leaves += part * leaving;
                     let others = window.row_mut(other, place + 1, reach);
                     others.iter_mut().zip(&row).for_each(|(sum, rate)| *sum += part * rate);
                 }
+            }
+            if least < f64::MIN_POSITIVE || least_part.min(least_part * least) < f64::MIN_POSITIVE {
+                return Ok(None);
             }
             if let Some(inflow) = &mut inflow
                 && exit > 0.0
@@ -252,7 +272,7 @@ impl Band {
                 budget.look(Progress::Solving { sweeps: 0, error: 1.0 - place as f64 / count as f64 })?;
             }
         }
-        Ok(found)
+        Ok(Some(found))
     }
 
     /// Writes the edges between the state at `place` and those before it, and says at what rate it leaves.

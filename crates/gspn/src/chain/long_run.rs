@@ -118,8 +118,10 @@ fn stationary(chain: &Chain, incoming: Incoming, budget: &mut Budget<'_>) -> Res
     if Band::suits(chain.len()) {
         let nodes: Vec<u32> = (0..).take(chain.len()).collect();
         let whole = Component { chain, incoming: &incoming, nodes: &nodes };
-        if let Some(band) = Band::first(&whole, budget) {
-            return band.stationary(&whole, budget);
+        if let Some(band) = Band::first(&whole, budget)
+            && let Some(weights) = band.stationary(&whole, budget)?
+        {
+            return Ok(weights);
         }
     }
     if quick::suits(chain, budget) {

@@ -38,7 +38,7 @@ pub fn passage(
     }
     // Whether a state can be reached at all: a probability may be less than a number can say.
     let mut possible: Vec<bool> = flow.iter().map(|flow| *flow > 0.0).collect();
-    let (mut times, mut arrived, mut lost) = (Vec::new(), Vec::new(), false);
+    let (mut times, mut arrived, mut elsewhere, mut lost) = (Vec::new(), Vec::new(), Vec::new(), false);
     for component in (0..components.len()).rev() {
         let part = Component { chain: &chain, incoming: &incoming, nodes: components.nodes(component) };
         let inflow: Vec<f64> = part.nodes.iter().map(|node| flow[*node as usize]).collect();
@@ -49,6 +49,7 @@ pub fn passage(
             if part.nodes.iter().all(|node| goal[*node as usize]) {
                 arrived.extend(inflow)
             } else {
+                elsewhere.extend(inflow);
                 lost = true
             }
             continue;
@@ -68,8 +69,25 @@ pub fn passage(
             }
         }
     }
-    Ok(Reached { probability: sum(arrived), mean: sum(times), certain: !lost })
+    // On ways that are less likely than a number can say it is lost, with the time that it would take.
+    let probability = sum(arrived);
+    let (all, begun) = (probability + sum(elsewhere), sum(initial.iter().map(|(_, probability)| *probability)));
+    if (all - begun).abs() > KEPT * begun || all.is_nan() {
+        let why = if all.is_nan() {
+            "the time until it is reached is more than a number can say".to_owned()
+        } else {
+            format!(
+                "only {all:e} of the start arrives, and not {begun:e}: the time until it is reached is more than a number can say, or \
+                 ways there are less likely than that"
+            )
+        };
+        return Err(Refusal::new(Class::Unsupported, "", why));
+    }
+    Ok(Reached { probability, mean: sum(times), certain: !lost })
 }
+
+/// What may be missing of the probability that arrives somewhere, relatively.
+const KEPT: f64 = 1e-8;
 
 /// Whether the states that `goal` names hold a probability `level` from the start.
 pub(crate) fn there(initial: &[(u32, f64)], goal: &[bool], level: f64) -> bool {

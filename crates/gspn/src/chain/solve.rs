@@ -34,8 +34,10 @@ impl<'a> Component<'a> {
         if self.nodes.len() == 1 {
             return Ok(vec![1.0]);
         }
-        if let Some(band) = Band::first(self, budget) {
-            return band.stationary(self, budget);
+        if let Some(band) = Band::first(self, budget)
+            && let Some(found) = band.stationary(self, budget)?
+        {
+            return Ok(found);
         }
         match quick::stationary(self, budget)? {
             Some(weights) => Ok(weights),
@@ -45,8 +47,10 @@ impl<'a> Component<'a> {
 
     /// The same, where quick sweeps do not settle.
     pub(super) fn slowly_stationary(&self, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
-        if let Some(band) = Band::next(self, budget) {
-            return band.stationary(self, budget);
+        if let Some(band) = Band::next(self, budget)
+            && let Some(found) = band.stationary(self, budget)?
+        {
+            return Ok(found);
         }
         if let Some(eliminated) = self.eliminate_first(None, budget)? {
             return Ok(eliminated.stationary());
@@ -62,8 +66,10 @@ impl<'a> Component<'a> {
         if let Some(weights) = multilevel::stationary(&self.level(), apart, budget)? {
             return Ok(weights);
         }
-        if let Some(band) = Band::last(self, budget) {
-            return band.stationary(self, budget);
+        if let Some(band) = Band::last(self, budget)
+            && let Some(found) = band.stationary(self, budget)?
+        {
+            return Ok(found);
         }
         Ok(self.eliminate_at_any_price(None, budget)?.stationary())
     }
@@ -74,14 +80,18 @@ impl<'a> Component<'a> {
             let exit = self.chain.exit(*node as usize);
             return Ok(vec![if exit > 0.0 { inflow / exit } else { 0.0 }]);
         }
-        if let Some(band) = Band::first(self, budget) {
-            return band.occupancy(self, &inflow, None, budget);
+        if let Some(band) = Band::first(self, budget)
+            && let Some(found) = band.occupancy(self, &inflow, None, budget)?
+        {
+            return Ok(found);
         }
         if let Some(time) = quick::occupancy(self, &inflow, budget)? {
             return Ok(time);
         }
-        if let Some(band) = Band::next(self, budget) {
-            return band.occupancy(self, &inflow, None, budget);
+        if let Some(band) = Band::next(self, budget)
+            && let Some(found) = band.occupancy(self, &inflow, None, budget)?
+        {
+            return Ok(found);
         }
         if let Some(eliminated) = self.eliminate_first(None, budget)? {
             return Ok(eliminated.occupancy(inflow));
@@ -101,8 +111,10 @@ impl<'a> Component<'a> {
         if let Some(time) = found {
             return Ok(time);
         }
-        if let Some(band) = Band::last(self, budget) {
-            return band.occupancy(self, &inflow, None, budget);
+        if let Some(band) = Band::last(self, budget)
+            && let Some(found) = band.occupancy(self, &inflow, None, budget)?
+        {
+            return Ok(found);
         }
         Ok(self.eliminate_at_any_price(None, budget)?.occupancy(inflow))
     }
@@ -148,8 +160,10 @@ impl<'a> Component<'a> {
         }
         // It ends in the state where it mostly is.
         let end = likeliest(share);
-        if let Some(band) = Band::first(self, budget) {
-            return band.occupancy(self, &inflow, end, budget);
+        if let Some(band) = Band::first(self, budget)
+            && let Some(found) = band.occupancy(self, &inflow, end, budget)?
+        {
+            return Ok(found);
         }
         if let Some(eliminated) = self.eliminate_first(end, budget)? {
             return Ok(eliminated.occupancy(inflow));
@@ -165,8 +179,10 @@ impl<'a> Component<'a> {
         if let Some(time) = self.refined(&inflow, share, spent, budget)? {
             return Ok(time);
         }
-        if let Some(band) = Band::last(self, budget) {
-            return band.occupancy(self, &inflow, end, budget);
+        if let Some(band) = Band::last(self, budget)
+            && let Some(found) = band.occupancy(self, &inflow, end, budget)?
+        {
+            return Ok(found);
         }
         Ok(self.eliminate_at_any_price(end, budget)?.occupancy(inflow))
     }
