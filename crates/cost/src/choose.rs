@@ -280,6 +280,19 @@ pub struct Choice {
 /// # Errors
 /// Faults of the model or its prices, too many settings, constraints that cannot be judged for it, and what the solver refuses.
 pub fn choose(model: &Model, wanted: &Wanted, effort: &Effort<'_>) -> Result<Choice, Fault> {
+    choose_told(model, wanted, effort, &|_, _| ())
+}
+
+/// The same; `told` hears from any of the threads how many settings are done, and of how many.
+///
+/// # Errors
+/// As [`choose`].
+pub fn choose_told(
+    model: &Model,
+    wanted: &Wanted,
+    effort: &Effort<'_>,
+    told: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Choice, Fault> {
     let model = &asked(model, wanted)?;
     security::check(&wanted.minimum, model)?;
     fails::check(wanted, model)?;
@@ -291,7 +304,9 @@ pub fn choose(model: &Model, wanted: &Wanted, effort: &Effort<'_>) -> Result<Cho
         let why = format!("the annotations and machines make {count} settings: at most {MAX_SETTINGS}");
         return Err(Fault::new(Class::TooLarge, "secure", why));
     }
-    let solved = effort.each_alone(count, |number, budget| outcome(model, &ways(number, &counts), wanted, budget))?;
+    let solved = effort.each_alone(count, &|done| told(done, count), |number, budget| {
+        outcome(model, &ways(number, &counts), wanted, budget)
+    })?;
     if let Some(Err(fault)) = solved.first()
         && solved.iter().all(Result::is_err)
     {

@@ -20,7 +20,7 @@ use serde_json::json;
 
 use self::priced::Prices;
 use super::Common;
-use super::model::limit;
+use super::model::{limit, telling};
 use crate::answer::{Answer, table};
 use crate::failure::{Failure, SourceFault};
 use crate::files;
@@ -140,7 +140,11 @@ impl Spend {
     /// Does `work` within the limits.
     pub(crate) fn within<T>(self, work: impl FnOnce(&mut Budget<'_>) -> Result<T, Fault>) -> Result<T, Failure> {
         self.shared(|effort| {
-            let mut go_on = |progress| (effort.go_on)(progress);
+            let mut tell = telling();
+            let mut go_on = |progress| {
+                tell(progress);
+                (effort.go_on)(progress)
+            };
             work(&mut Budget::new(effort.limits, &mut go_on))
         })
     }

@@ -93,15 +93,17 @@ impl Effort<'_> {
         all.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// `make` of 0, 1, .. `count`, each by itself: one that has no answer leaves the others theirs.
+    /// `make` of 0, 1, .. `count`, each by itself: one that has no answer leaves the others theirs. `told` hears how many are done.
     ///
     /// # Errors
     /// Of the first, in an order of its own, that is refused for anything but that it has no answer.
     pub(super) fn each_alone<T: Send>(
         &self,
         count: usize,
+        told: &(dyn Fn(usize) + Sync),
         make: impl Fn(usize, &mut Budget<'_>) -> Result<T, Fault> + Sync,
     ) -> Result<Vec<Result<T, Fault>>, Fault> {
+        let done = AtomicUsize::new(0);
         let mut all: Vec<Option<Result<T, Fault>>> = (0..count).map(|_| None).collect();
         // Neighbours are alike: long ones do not come all at first.
         let step = stride(count);
@@ -128,6 +130,7 @@ impl Effort<'_> {
                     return Ok(Err(number));
                 }
                 most.longest.fetch_max(looks, Ordering::Relaxed);
+                told(done.fetch_add(1, Ordering::Relaxed) + 1);
                 match result {
                     Err(fault) if fault.class != Class::Unanswered => Err(fault),
                     result => Ok(Ok((number, result))),
@@ -200,7 +203,7 @@ mod tests {
             let go_on = |_| left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1)).is_ok();
             let effort = Effort { limits: Limits::default(), threads, go_on: &go_on };
             let long = |number: usize| number < 3 || number == 20 || number == 39;
-            let made = effort.each_alone(40, |number, budget| {
+            let made = effort.each_alone(40, &|_| (), |number, budget| {
                 look(budget, if long(number) { u64::MAX } else { 500 })?;
                 Ok(number)
             });
@@ -216,11 +219,12 @@ mod tests {
     /// What is put back is begun anew, but not much is done in vain.
     #[test]
     fn little_is_done_twice() {
-        let looks = AtomicU64::new(0);
+        let (looks, told) = (AtomicU64::new(0), AtomicUsize::new(0));
         let go_on = |_| looks.fetch_add(1, Ordering::Relaxed) < u64::MAX;
         let effort = Effort { limits: Limits::default(), threads: 1, go_on: &go_on };
-        let made = effort.each_alone(50, |_, budget| look(budget, 20_000));
+        let made = effort.each_alone(50, &|done| told.store(done, Ordering::Relaxed), |_, budget| look(budget, 20_000));
         assert!(made.unwrap().iter().all(Result::is_ok));
+        assert_eq!(told.into_inner(), 50);
         assert!(looks.load(Ordering::Relaxed) < 50 * 20_000 * 3 / 2, "{looks:?}");
     }
 
@@ -236,6 +240,6 @@ mod tests {
     fn what_is_no_lack_of_an_answer_ends_all() {
         let effort = Effort { limits: Limits::default(), threads: 2, go_on: &|_| true };
         let fails = |number: usize| if number == 7 { Err(Fault::new(Class::NoPrice, "x", "")) } else { Ok(()) };
-        assert_eq!(effort.each_alone(9, |number, _| fails(number)).unwrap_err().class, Class::NoPrice);
+        assert_eq!(effort.each_alone(9, &|_| (), |number, _| fails(number)).unwrap_err().class, Class::NoPrice);
     }
 }

@@ -1,18 +1,23 @@
 //! `trapkey cost choose`: constraints in, ranked settings out.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::{Args, ValueEnum};
-use cost::choose::{Minimum, Mode, SEED, Trial, Wanted, check, choose, csv, svg, text, trial};
+use cost::choose::{Minimum, Mode, SEED, Trial, Wanted, check, choose_told, csv, svg, text, trial};
 use cost::quantity;
 use gspn::Budget;
 use serde_json::json;
 
 use super::{Source, Spend, seconds, write};
 use crate::answer::{Answer, table};
+use crate::commands::model::say;
 use crate::failure::Failure;
 use crate::files;
 use crate::screen::paragraphs;
+
+/// Milliseconds from one line of progress to the next.
+const SAY: u64 = 1000;
 
 /// A model, and what is wanted of its settings.
 #[derive(Debug, Args)]
@@ -144,7 +149,7 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
         minimum: Minimum { mode, strength: args.min_strength, rsa: args.min_rsa, level: args.min_level },
     };
     let (choice, checked, run) = args.spend.shared(|effort| {
-        let choice = choose(&model, &wanted, effort)?;
+        let choice = choose_told(&model, &wanted, effort, &settled())?;
         // A choice that was made is told, whatever comes of checking it.
         let checked = check(&model, &choice, args.check, effort);
         let mut go_on = |progress| (effort.go_on)(progress);
@@ -197,6 +202,18 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
         return Ok(Answer::unavailable(said, answer));
     }
     Ok(Answer::verdict(!choice.ranked.is_empty(), said, answer))
+}
+
+/// Says now and then how many settings are done, where that takes long.
+fn settled() -> impl Fn(usize, usize) + Sync {
+    let (started, next) = (gates::clock::mono(), AtomicU64::new(SAY));
+    move |done, of| {
+        let millis = gates::clock::mono().since(started).as_millis().try_into().unwrap_or(u64::MAX);
+        let due = next.load(Ordering::Relaxed);
+        if millis >= due && next.compare_exchange(due, millis + SAY, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            say(millis as f64 / 1e3, &format!("choosing: {done} of {of} settings so far"));
+        }
+    }
 }
 
 /// What a run showed, in words.

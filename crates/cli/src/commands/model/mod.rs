@@ -74,16 +74,22 @@ fn progress(time: f64) -> Result<impl FnMut(Progress) -> bool, Failure> {
     if time.is_nan() || time <= 0.0 {
         return Err(Failure::bad_input(format!("`--time {time}`: above 0")));
     }
-    let started = gates::clock::now();
+    let mut tell = telling();
+    Ok(move |progress| tell(progress) < time)
+}
+
+/// Says now and then how far the work has come, and always how many seconds it has taken.
+pub(crate) fn telling() -> impl FnMut(Progress) -> f64 {
+    let started = gates::clock::mono();
     let mut said = SAY;
-    Ok(move |progress: Progress| {
-        let seconds = gates::clock::now().mono.since(started.mono).as_secs_f64();
+    move |progress| {
+        let seconds = gates::clock::mono().since(started).as_secs_f64();
         if seconds > said {
             said = seconds + SAY;
-            say(seconds, progress);
+            say(seconds, &words(progress));
         }
-        seconds < time
-    })
+        seconds
+    }
 }
 
 /// How much of `time` seconds from now on is over, from 0 to 1.
@@ -92,17 +98,21 @@ fn gone(time: f64) -> impl Fn() -> f64 {
     move || (gates::clock::mono().since(started).as_secs_f64() / time).min(1.0)
 }
 
-fn say(seconds: f64, progress: Progress) {
-    let text = match progress {
+/// A line of progress.
+pub(crate) fn say(seconds: f64, text: &str) {
+    // Nobody is left to tell when the pipe is closed.
+    let _said = writeln!(std::io::stderr().lock(), "{seconds:6.1} s  {text}");
+}
+
+fn words(progress: Progress) -> String {
+    match progress {
         Progress::Exploring { tangible, done, vanishing, edges } => {
             format!("exploring: {done} of {tangible} tangible markings so far, {vanishing} vanishing, {edges} edges")
         }
         Progress::Simulating { firings } => format!("simulating: {firings} firings so far"),
         Progress::Solving { sweeps, error } => format!("solving: {sweeps} sweeps, last change {error:.1e}"),
         Progress::Answering { done } => format!("answering: {done} questions so far"),
-    };
-    // Nobody is left to tell when the pipe is closed.
-    let _said = writeln!(std::io::stderr().lock(), "{seconds:6.1} s  {text}");
+    }
 }
 
 fn refused(refusal: &Refusal) -> Answer {
