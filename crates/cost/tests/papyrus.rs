@@ -17,6 +17,15 @@ fn model(text: &str) -> Model {
     read(text, Language::Xmi).unwrap_or_else(|fault| panic!("{fault}"))
 }
 
+/// That a text changed in one place is refused, and where.
+fn check(text: &str, (from, to): (&str, &str), class: Class, part: &str) {
+    assert!(text.contains(from), "{from}");
+    let fault = read(&text.replacen(from, to, 1), Language::Xmi).expect_err(part);
+    assert_eq!(fault.class, class, "{fault}");
+    assert!(fault.to_string().contains(part), "{fault}");
+    assert!(fault.line.is_some(), "{fault}");
+}
+
 fn solved(model: &Model) -> Solution {
     let mut go_on = |_| true;
     solve(&weave(model), &mut Budget::new(Limits::default(), &mut go_on)).unwrap_or_else(|fault| panic!("{fault}"))
@@ -150,13 +159,6 @@ fn what_is_printed_of_them_is_read_back() {
 
 #[test]
 fn what_real_models_hold_besides_is_refused_by_name() {
-    let check = |text: &str, (from, to): (&str, &str), class, part: &str| {
-        assert!(text.contains(from), "{from}");
-        let fault = read(&text.replacen(from, to, 1), Language::Xmi).expect_err(part);
-        assert_eq!(fault.class, class, "{fault}");
-        assert!(fault.to_string().contains(part), "{fault}");
-        assert!(fault.line.is_some(), "{fault}");
-    };
     let pool = "<PAM:PaRunTInstance xmi:id=\"_pool\" poolSize=\"4\" base_NamedElement=\"_bG7UaE4KqxEfGxB7wAPPDg\"/>\n</xmi:XMI>";
     check(READINGS, ("</xmi:XMI>", pool), Class::Unknown, "`poolSize` of the stereotype `PaRunTInstance`");
     let service = "<Core:DaService xmlns:Core=\"http://core/1\" base_NamedElement=\"_x\"/>\n</xmi:XMI>";
@@ -244,6 +246,41 @@ fn what_real_models_hold_besides_is_refused_by_name() {
     check(RECIPE, ("rep=\"2\"", "rep=\"2.5\""), Class::Invalid, "2.5");
     check(RECIPE, ("rep=\"2\"", "rep=\"(expr=2,statQ=max)\""), Class::Invalid, "statQ=max");
     check(RECIPE, ("rep=\"2\"", ""), Class::MissingAnnotation, "loop CombinedFragment1");
+}
+
+/// What says nothing of times is refused with what to do instead, and a guard without a condition says nothing.
+#[test]
+fn what_cannot_be_laid_is_refused_with_advice() {
+    for (operator, advice) in [
+        ("critical", "is held by a resource: write `strict`"),
+        ("neg", "what never happens: take it out"),
+        ("assert", "says nothing of times: write `strict`"),
+        ("odd", "`par`, `seq` and `strict` can"),
+    ] {
+        let part = format!("the operator `{operator}`: it cannot be laid");
+        check(RECIPE, ("\"loop\"", &format!("\"{operator}\"")), Class::Unknown, &part);
+        check(RECIPE, ("\"loop\"", &format!("\"{operator}\"")), Class::Unknown, advice);
+    }
+    let occurrence = "\"uml:MessageOccurrenceSpecification\"";
+    check(RECIPE, (occurrence, "\"uml:StateInvariant\""), Class::Unknown, "it takes no time, take it out");
+    check("hello", ("hello", "hello"), Class::Syntax, "this is no XML, which a model in UML (XMI) is written in");
+    // The first loop gone round once.
+    let begin = RECIPE.find("<guard").unwrap();
+    let end = RECIPE.find("</guard>").unwrap() + "</guard>".len();
+    let with =
+        |guard: &str| format!("{}{guard}{}", &RECIPE[..begin], &RECIPE[end..]).replacen("\"loop\"", "\"strict\"", 1);
+    let wanted = json!(model(&with("")));
+    for guard in [
+        "<guard/>",
+        "<guard xmi:type=\"uml:InteractionConstraint\" xmi:id=\"_g\"><specification xmi:type=\"uml:LiteralString\" xmi:id=\"_s\"/></guard>",
+        "<guard xmi:id=\"_g\">\n<specification xmi:type=\"uml:OpaqueExpression\" xmi:id=\"_s\"><body></body></specification>\n</guard>",
+    ] {
+        assert_eq!(json!(model(&with(guard))), wanted, "{guard}");
+    }
+    for inside in ["\"uml:LiteralString\" value=\"x\"", "\"uml:LiteralBoolean\"", "\"uml:LiteralInteger\""] {
+        let guard = format!("<guard xmi:id=\"_g\"><specification xmi:type={inside} xmi:id=\"_s\"/></guard>");
+        check(&with(&guard), ("<guard", "<guard"), Class::Unknown, "a guard in `strict` is not heeded");
+    }
 }
 
 /// A whole number may be written as a real one, and a probability or factor between brackets in hundredths.
@@ -453,7 +490,7 @@ fn operands_of_seq_and_strict_follow_each_other() {
         let found = solved(&model(&within(operator, "")));
         assert!((found.throughput - wanted.throughput).abs() < 1e-9, "{operator}: {found:?}");
     }
-    let guard = "<guard xmi:type=\"uml:InteractionConstraint\" xmi:id=\"_cfg\"/>";
+    let guard = "<guard xmi:type=\"uml:InteractionConstraint\" xmi:id=\"_cfg\"><specification xmi:type=\"uml:LiteralString\" value=\"ready\"/></guard>";
     let fault = read(&within("", guard), Language::Xmi).unwrap_err();
     assert_eq!(fault.class, Class::Unknown, "{fault}");
     assert!(fault.to_string().contains("operand all: a guard in `seq` is not heeded"), "{fault}");
@@ -462,13 +499,7 @@ fn operands_of_seq_and_strict_follow_each_other() {
 /// What leads to another interaction, to no connector or to two places would have been passed over.
 #[test]
 fn what_leads_elsewhere_is_refused_by_name() {
-    let check = |text: &str, from: &str, to: &str, class, part: &str| {
-        assert!(text.contains(from), "{from}");
-        let fault = read(&text.replacen(from, to, 1), Language::Xmi).expect_err(part);
-        assert_eq!(fault.class, class, "{fault}");
-        assert!(fault.to_string().contains(part), "{fault}");
-        assert!(fault.line.is_some(), "{fault}");
-    };
+    let check = |text: &str, from: &str, to: &str, class, part: &str| check(text, (from, to), class, part);
     let lifeline = "represents=\"_roleP4LEfGxu2\"";
     let decomposed = format!("{lifeline} decomposedAs=\"_reading4LEfGxu2\"");
     check(PLC, lifeline, &decomposed, Class::Unknown, "lifeline panel: a `decomposedAs` is not heeded");

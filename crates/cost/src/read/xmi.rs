@@ -43,7 +43,12 @@ const TIMED: [&str; 8] = [
 pub(super) fn draft(text: &str, scenario: Option<&str>, left_out: &[String]) -> Result<Draft, Fault> {
     let document = Document::parse(text).map_err(|error| {
         let row = usize::try_from(error.pos().row).unwrap_or(0);
-        Fault::new(Class::Syntax, "", error.to_string()).at(row)
+        let other = if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
+            ""
+        } else {
+            ": this is no XML, which a model in UML (XMI) is written in"
+        };
+        Fault::new(Class::Syntax, "", format!("{error}{other}")).at(row)
     })?;
     Reader::new(&document, left_out)?.draft(scenario)
 }
@@ -431,7 +436,12 @@ impl<'a> Reader<'a> {
                 }
                 "ExecutionOccurrenceSpecification" | "DestructionOccurrenceSpecification" => {}
                 other => {
-                    let why = format!("a fragment of the type `{other}` cannot be laid");
+                    let advice = match other {
+                        "StateInvariant" => ": it takes no time, take it out",
+                        "Continuation" => ": draw what follows where it is continued",
+                        _ => "; messages, executions, interaction uses and combined fragments can",
+                    };
+                    let why = format!("a fragment of the type `{other}` cannot be laid{advice}");
                     return Err(Fault::new(Class::Unknown, name(fragment), why).at(self.lines.line(fragment)));
                 }
             }

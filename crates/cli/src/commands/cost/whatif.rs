@@ -30,7 +30,7 @@ pub(crate) struct WhatIf {
     mode: Vec<Protection>,
 
     /// Bits of the RSA keys, as the calibration has them: `measure` has 2048, 3072 and 4096
-    #[arg(long, value_delimiter = ',', value_name = "BITS", default_values = ["2048", "4096"])]
+    #[arg(long, value_delimiter = ',', value_name = "BITS", default_values = ["2048", "4096"], value_parser = whole)]
     key: Vec<u32>,
 
     /// How clients come to access tokens
@@ -46,7 +46,7 @@ pub(crate) struct WhatIf {
     lifetime: Vec<f64>,
 
     /// Clients, 1 to 256, each of which asks again when it has its answer
-    #[arg(long, value_delimiter = ',', value_name = "COUNT", default_values = ["1", "8", "64"])]
+    #[arg(long, value_delimiter = ',', value_name = "COUNT", default_values = ["1", "8", "64"], value_parser = whole)]
     clients: Vec<u32>,
 
     /// The present setting, by its name in the table, that the others are compared with (without it the first)
@@ -349,6 +349,11 @@ fn held(verdict: &Verdict) -> String {
 /// Seconds as predicted and as measured, with the error.
 fn both((predicted, measured): (f64, f64)) -> String {
     format!("{} | {} ({:+.0} %)", seconds(predicted), seconds(measured), (predicted / measured - 1.0) * 100.0)
+}
+
+/// One of a list, which may have blanks behind its commas.
+fn whole(text: &str) -> Result<u32, String> {
+    text.trim().parse().map_err(|_| format!("`{text}` is no whole number such as `8`, or several as in `1,8,64`"))
 }
 
 /// Seconds.

@@ -5,7 +5,7 @@ use gspn::fluid::{Fluids, fluid};
 use gspn::{Budget, Limits};
 use serde_json::json;
 
-use super::solve::at_times;
+use super::solve::{at, at_times};
 use super::source::Source;
 use super::{limit, progress, refused};
 use crate::answer::{Answer, table};
@@ -18,7 +18,7 @@ pub(crate) struct Fluid {
     source: Source,
 
     /// The points in time, from 0: questions about the long run are asked for each of them instead
-    #[arg(long, allow_negative_numbers = true, required = true, value_delimiter = ',', value_name = "TIME")]
+    #[arg(long, allow_negative_numbers = true, required = true, value_delimiter = ',', value_name = "TIME", value_parser = at)]
     at: Vec<f64>,
 
     /// The most time (`30 s`, `2 min`; a number alone is seconds)
@@ -28,7 +28,7 @@ pub(crate) struct Fluid {
 
 impl Fluid {
     pub(super) fn answer(&self) -> Result<Answer, Failure> {
-        let timed = at_times(&self.at)?;
+        let timed = at_times(&self.at);
         let mut go_on = progress(self.time)?;
         let answered =
             self.source.read()?.and_then(timed).and_then(|document| {

@@ -66,7 +66,7 @@ pub(crate) struct Transient {
     source: Source,
 
     /// The points in time, from 0: questions about the long run are asked for each of them instead
-    #[arg(long, allow_negative_numbers = true, required = true, value_delimiter = ',', value_name = "TIME")]
+    #[arg(long, allow_negative_numbers = true, required = true, value_delimiter = ',', value_name = "TIME", value_parser = at)]
     at: Vec<f64>,
 
     #[command(flatten)]
@@ -94,17 +94,14 @@ impl Check {
 
 impl Transient {
     pub(super) fn answer(&self) -> Result<Answer, Failure> {
-        let timed = at_times(&self.at)?;
+        let timed = at_times(&self.at);
         self.cost.solve(self.source.read()?.and_then(timed))
     }
 }
 
 /// Asks a document's questions about the long run (or the usual ones) for points in time instead.
-pub(super) fn at_times(times: &[f64]) -> Result<impl FnOnce(Document) -> Result<Document, Refusal>, Failure> {
-    if let Some(at) = times.iter().find(|at| !at.is_finite() || **at < 0.0) {
-        return Err(Failure::bad_input(format!("`--at {at}`: not below 0, and finite")));
-    }
-    Ok(move |mut document: Document| {
+pub(super) fn at_times(times: &[f64]) -> impl FnOnce(Document) -> Result<Document, Refusal> {
+    move |mut document: Document| {
         if document.asks.is_empty() {
             document.asks = usual(&document.net, None);
         }
@@ -118,7 +115,13 @@ pub(super) fn at_times(times: &[f64]) -> Result<impl FnOnce(Document) -> Result<
             )),
             None => Ok(document),
         }
-    })
+    }
+}
+
+/// A point in time.
+pub(super) fn at(text: &str) -> Result<f64, String> {
+    let time = text.trim().parse().ok().filter(|time: &f64| time.is_finite() && *time >= 0.0);
+    time.ok_or_else(|| format!("`{text}` is no point in time, from 0, such as `0.5`, or several as in `0,0.5,20`"))
 }
 
 /// A question about the long run, or of its derivative, for each point in time; others as they are.

@@ -16,6 +16,17 @@ pub(super) fn is_break(fragment: Node<'_, '_>) -> bool {
     sort(fragment) == "CombinedFragment" && attribute(fragment, "interactionOperator") == Some("break")
 }
 
+/// Whether it is a guard that says something: tools write one without a condition beside each operand.
+fn is_guard(child: Node<'_, '_>) -> bool {
+    let says = |it: Node<'_, '_>| {
+        let text = it.text().is_some_and(|text| !text.trim().is_empty());
+        text || ["value", "body", "symbol"].iter().any(|key| attribute(it, key).is_some_and(|it| !it.trim().is_empty()))
+    };
+    let is_other = |it: Node<'_, '_>| !["", "LiteralString", "OpaqueExpression"].contains(&sort(it));
+    child.tag_name().name() == "guard"
+        && child.descendants().filter(|it| it.is_element()).any(|it| says(it) || (it != child && is_other(it)))
+}
+
 /// `minint` or `maxint` of an operand's guard: `*` is no end, a literal without a value 0.
 ///
 /// # Errors
@@ -63,14 +74,21 @@ impl<'a> Reader<'a> {
                 Ok(vec![Line::Par(self.lines.line(fragment), branches)])
             }
             _ => {
+                let cannot = format!("the operator `{operator}`: it cannot be laid");
                 let why = match operator {
                     "break" => {
                         "a `break` inside of another fragment is not laid: say with `alt` what is done instead of what"
+                            .to_owned()
                     }
-                    _ => "it cannot be laid; `alt`, `opt`, `break`, `loop`, `par`, `seq` and `strict` can",
+                    "critical" => {
+                        format!("{cannot}; what must not be interleaved is held by a resource: write `strict`")
+                    }
+                    "neg" => format!("{cannot}, for it is what never happens: take it out"),
+                    "assert" | "ignore" | "consider" => {
+                        format!("{cannot}, for it says nothing of times: write `strict`")
+                    }
+                    _ => format!("{cannot}; `alt`, `opt`, `break`, `loop`, `par`, `seq` and `strict` can"),
                 };
-                let why =
-                    if operator == "break" { why.to_owned() } else { format!("the operator `{operator}`: {why}") };
                 Err(self.lines.words(fragment, "fragment").fault(Class::Unknown, 0, why))
             }
         }
@@ -86,7 +104,7 @@ impl<'a> Reader<'a> {
     ) -> Result<Vec<Vec<Line>>, Fault> {
         let mut all = Vec::new();
         for operand in fragment.children().filter(|child| child.tag_name().name() == "operand") {
-            if let Some(guard) = operand.children().find(|child| child.tag_name().name() == "guard") {
+            if let Some(guard) = operand.children().find(|child| is_guard(*child)) {
                 let why = format!("a guard in `{operator}` is not heeded: say with `opt` how often it holds");
                 let words = self.lines.words(operand, "operand");
                 return Err(words.fault(Class::Unknown, self.lines.line(guard), why));
