@@ -19,7 +19,11 @@ fn holds(name: &str, made: &str) {
 fn the_commands_are_documented() {
     let mut page = String::from(
         "# Commands\n\nWritten by the program itself; see `crates/cli/tests/it/reference.rs`.\n\
-         Exit codes: 0 done or yes; 1 no, denied or broken; 2 wrong arguments, configuration or files; 3 out of reach.\n",
+         Exit codes: 0 done or yes; 1 no, denied or broken; 2 wrong arguments, configuration or files; 3 out of reach, also where nobody reads\n\
+         standard output any more; 130 and 143 stopped by SIGINT and SIGTERM.\n\n\
+         With `--output json` a failure is one object on standard output: `{\"error\": {\"kind\", \"message\", \"causes\", \"help\", \"faults\"}}`. `kind` is\n\
+         `denied`, `bad_input` or `unavailable`; `causes` is a list of texts, `help` a text or `null`; each of `faults` says `file`, `line` and `column`\n\
+         (from 1), `message` and `help`. Arguments that cannot be understood are told as text on standard error.\n",
     );
     for command in COMMANDS.iter().filter(|command| !command.is_empty()) {
         let mut args: Vec<&str> = command.split_whitespace().collect();
