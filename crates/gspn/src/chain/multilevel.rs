@@ -25,6 +25,8 @@ const MOST: usize = 400;
 const ANEW: usize = 6;
 /// What all levels but the first may have of its edges and states: groups may lead to ever more others.
 const MORE: usize = 2;
+/// States from which on the clock is looked at within a cycle.
+const LONG: usize = 100_000;
 /// Cycles from which it is guessed where they lead.
 const WINDOW: usize = 3;
 /// How far two solutions may be apart, relatively and state by state.
@@ -69,7 +71,8 @@ fn from(
             groups.clear();
         }
         let before = weights.clone();
-        cycle_over(level, &mut weights, &mut groups);
+        let far = Progress::Solving { sweeps: cycle as u64, error: changes.first().copied().unwrap_or(1.0) };
+        cycle_over(level, &mut weights, &mut groups, far, budget)?;
         normalize(&mut weights);
         let change = weights.iter().zip(&before).fold(0.0_f64, |most, (now, before)| {
             let size = now.max(least);
@@ -165,38 +168,60 @@ fn shortest(vectors: &[Vec<f64>], weights: &[f64], least: f64) -> Option<Vec<f64
     (sum.is_finite() && sum != 0.0).then(|| parts.iter().map(|part| part / sum).collect())
 }
 
-/// One cycle on `level`: sweeps, the groups twice, sweeps. `groups` holds those of each depth, and is filled where it is short.
-pub(super) fn cycle_over(level: &Level<'_>, weights: &mut [f64], groups: &mut Vec<Groups>) {
-    descend(level, weights, groups, 0, MORE * (level.sources.len() + level.len()));
+/// One cycle on `level`: sweeps, the groups twice, sweeps. `groups` holds those of each depth, and is filled where it is short. Of millions
+/// of states a cycle takes seconds, so the clock is looked at on its way; `far` is how far the cycles have come.
+pub(super) fn cycle_over(
+    level: &Level<'_>,
+    weights: &mut [f64],
+    groups: &mut Vec<Groups>,
+    far: Progress,
+    budget: &mut Budget<'_>,
+) -> Result<(), Refusal> {
+    let room = MORE * (level.sources.len() + level.len());
+    descend(level, weights, groups, (0, room), &mut |states| if states > LONG { budget.look(far) } else { Ok(()) })
 }
 
-/// The same at a depth, where the levels below may have so many edges and states: what is beyond is left to sweeps.
-fn descend(level: &Level<'_>, weights: &mut [f64], groups: &mut Vec<Groups>, depth: usize, room: usize) {
+/// The same at a depth, where the levels below may have so many edges and states: what is beyond is left to sweeps. `look` is asked before
+/// each part of the work, with the number of states.
+fn descend(
+    level: &Level<'_>,
+    weights: &mut [f64],
+    groups: &mut Vec<Groups>,
+    (depth, room): (usize, usize),
+    look: &mut dyn FnMut(usize) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
     if level.len() <= DIRECT {
         level.eliminate(weights);
-        return;
+        return Ok(());
     }
-    level.sweep(weights, false);
-    level.sweep(weights, true);
+    for backward in [false, true] {
+        look(level.len())?;
+        level.sweep(weights, backward);
+    }
     if groups.len() == depth {
+        look(level.len())?;
         groups.push(level.group(weights));
     }
     let here = std::mem::take(&mut groups[depth]);
     if here.len() < level.len() {
+        look(level.len())?;
         let coarse = level.coarse(&here, weights);
         if let Some(room) = room.checked_sub(coarse.sources.len() + coarse.len()) {
             let before = here.sums(weights);
             let mut now = before.clone();
-            descend(&coarse, &mut now, groups, depth + 1, room);
+            descend(&coarse, &mut now, groups, (depth + 1, room), look)?;
             if depth > 0 && coarse.len() > DIRECT && 2 * coarse.len() < level.len() {
-                descend(&coarse, &mut now, groups, depth + 1, room);
+                descend(&coarse, &mut now, groups, (depth + 1, room), look)?;
             }
             here.scale(weights, &before, &now);
         }
     }
     groups[depth] = here;
-    level.sweep(weights, false);
-    level.sweep(weights, true);
+    for backward in [false, true] {
+        look(level.len())?;
+        level.sweep(weights, backward);
+    }
+    Ok(())
 }
 
 /// Time spent in each state of `component` when `inflow`, which is not below 0, comes in from outside and all of it leaves in the
@@ -272,4 +297,43 @@ fn returning(component: &Component<'_>, inflow: &[f64], outside: usize, factor: 
         exits.push(total);
     }
     Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits: exits.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Limits;
+
+    /// A ring in which each state has the same weight.
+    fn ring(states: u32) -> Level<'static> {
+        let sources: Vec<u32> = (0..states).map(|state| (state + states - 1) % states).collect();
+        let ones = vec![1.0; sources.len()];
+        let starts: Vec<u32> = (0..=states).collect();
+        Level { starts: starts.into(), sources: sources.into(), rates: ones.clone().into(), exits: ones.into() }
+    }
+
+    /// How often a cycle looks at the clock, which says stop at the last of so many looks.
+    fn looks(states: u32, last: usize) -> (usize, bool) {
+        let level = ring(states);
+        let (mut weights, mut looks) = (vec![1.0; level.len()], 0);
+        let mut go_on = |_| {
+            looks += 1;
+            looks < last
+        };
+        let far = Progress::Solving { sweeps: 0, error: 1.0 };
+        let mut budget = Budget::new(Limits::default(), &mut go_on);
+        let went = cycle_over(&level, &mut weights, &mut Vec::new(), far, &mut budget).is_ok();
+        (looks, went)
+    }
+
+    /// Of many states the clock is looked at before each sweep and each chain of groups, and a cycle ends where it says so.
+    #[test]
+    fn a_long_cycle_looks_at_the_clock_on_its_way() {
+        assert_eq!(looks(1000, usize::MAX), (0, true));
+        let (whole, went) = looks(150_000, usize::MAX);
+        assert!(went && whole >= 6, "{whole} looks");
+        for last in 1..=whole {
+            assert_eq!(looks(150_000, last), (last, false));
+        }
+    }
 }

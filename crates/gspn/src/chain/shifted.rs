@@ -269,7 +269,8 @@ fn rough(level: &Level<'_>, shift: f64, start: &[f64], budget: &mut Budget<'_>) 
     let mut weights = vec![1.0 / count as f64; count + 1];
     for cycle in 0..ROUGH {
         let before = weights.clone();
-        cycle_over(&again, &mut weights, &mut Vec::new());
+        let far = Progress::Solving { sweeps: cycle as u64, error: 1.0 };
+        cycle_over(&again, &mut weights, &mut Vec::new(), far, budget)?;
         normalize(&mut weights);
         let change = weights.iter().zip(&before).filter(|(now, _)| **now > SEEN);
         let change = change.fold(0.0_f64, |most, (now, before)| most.max((now - before).abs() / now));
