@@ -46,6 +46,8 @@ pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
     }
     let gspn = chosen("project", &nets, beside.net)?;
     let mut draft = Draft::default();
+    // Before what else is wrong: numbers of a net of colours have no values of their own.
+    inside(gspn).filter(|part| name(*part) == "nodes").flat_map(inside).try_for_each(known)?;
     let constants = constants(gspn, beside.set)?;
     for part in inside(gspn) {
         match name(part) {
@@ -122,6 +124,16 @@ fn fixed(called: &str, key: &str, text: &str) -> Result<(), Refusal> {
     Err(unsupported(called, format!("{key} is `{text}`: the function `{function}` is not understood")))
 }
 
+/// Refuses a kind of node that nets here have not.
+fn known(node: Node<'_, '_>) -> Result<(), Refusal> {
+    let why = match name(node) {
+        "place" | "transition" | "constant" | "template" | "text-box" => return Ok(()),
+        sort @ ("color-class" | "color-var") => format!("nodes of kind `{sort}` are not understood: coloured tokens"),
+        sort => format!("nodes of kind `{sort}` are not understood"),
+    };
+    Err(unsupported(node.attribute("name").unwrap_or(name(node)), why))
+}
+
 fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(), Refusal> {
     match name(node) {
         "place" => {
@@ -144,11 +156,7 @@ fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<
             }
             draft.transition(called, called, kind(node, called, constants)?)
         }
-        "constant" | "template" | "text-box" => Ok(()),
-        other => Err(unsupported(
-            node.attribute("name").unwrap_or(other),
-            format!("nodes of kind `{other}` are not understood"),
-        )),
+        _ => known(node),
     }
 }
 

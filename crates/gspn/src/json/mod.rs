@@ -18,7 +18,7 @@ pub use self::write::write;
 use self::member::Members;
 use self::tree::Tree;
 use crate::ask::Ask;
-use crate::{Net, Refusal};
+use crate::{Class, Net, Refusal};
 
 /// The JSON schema of documents and answers.
 pub const SCHEMA: &str = include_str!("schema.json");
@@ -37,7 +37,7 @@ pub struct Document {
 /// Reads a document.
 ///
 /// # Errors
-/// [`crate::Class::Invalid`], naming the place, transition, question or member.
+/// [`Class::Invalid`], naming the place, transition, question or member; [`Class::Unsupported`] for JANI, which is JSON, too.
 pub fn read(text: &[u8]) -> Result<Document, Refusal> {
     let mut members = Members::of(Tree::read(text, "document")?, "document")?;
     let name = match members.take("name") {
@@ -47,7 +47,14 @@ pub fn read(text: &[u8]) -> Result<Document, Refusal> {
             return Err(Refusal::invalid("name", format!("this is {}, and a string is wanted", other.sort())));
         }
     };
-    let net = nets::read(&name, members.need("net")?)?;
+    let net = match members.take("net") {
+        Some(net) => nets::read(&name, net)?,
+        None if members.take("jani-version").is_some() => {
+            let why = "this is JANI, which is written (`--to jani`) and not read: nets are read from JSON, PNPRO, PNML and eDSPN";
+            return Err(Refusal::new(Class::Unsupported, "document", why));
+        }
+        None => return Err(members.wrong("`net` is missing".to_owned())),
+    };
     let asks = members.take("ask").map(|tree| asks::read(tree, &net)).transpose()?.unwrap_or_default();
     let limit = members.take("limit").map(|tree| member::whole(&tree, "limit", "limit")).transpose()?;
     if limit == Some(0) {
@@ -59,7 +66,7 @@ pub fn read(text: &[u8]) -> Result<Document, Refusal> {
 /// Reads questions that stand beside a net: a list, or an object with `ask`.
 ///
 /// # Errors
-/// [`crate::Class::Invalid`], naming the question.
+/// [`Class::Invalid`], naming the question.
 pub fn read_asks(text: &[u8], net: &Net) -> Result<Vec<Ask>, Refusal> {
     let tree = match Tree::read(text, "questions")? {
         list @ Tree::List(_) => list,

@@ -1,6 +1,7 @@
 //! JANI: a Markov chain or automaton.
 
-use gspn::formats::{Format, write};
+use gspn::Class;
+use gspn::formats::{Format, read, write};
 
 use super::net;
 
@@ -28,6 +29,17 @@ fn value(expression: &serde_json::Value, marking: &dyn Fn(&str) -> f64) -> f64 {
             other => panic!("{other}"),
         },
     }
+}
+
+/// It is JSON, too: what is written says what it is when it is given back.
+#[test]
+fn jani_that_is_read_says_that_it_is_only_written() {
+    let net = net(r#"{"net": {"places": [{"name": "A", "tokens": 1}], "transitions": [
+        {"name": "a", "kind": "timed", "rate": 1, "in": {"A": 1}, "out": {"A": 1}}]}}"#);
+    let jani = write(&net, Format::Jani).unwrap();
+    let refusal = read(jani.as_bytes(), Format::of(jani.as_bytes()).unwrap(), &[]).unwrap_err();
+    assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, "document"), "{refusal}");
+    assert!(refusal.why.starts_with("this is JANI") && refusal.why.contains("PNPRO"), "{refusal}");
 }
 
 /// In a Markov automaton Storm keeps one of two timed edges from a state to the same other.

@@ -53,7 +53,7 @@ enum To {
     Json,
     /// A project of the GreatSPN editor.
     Pnpro,
-    /// PNML as Storm reads it, which takes infinitely many servers for one there, and has them all from `pnpro`.
+    /// PNML as Storm reads it, which takes infinitely many servers for one there, and has them all from `jani`.
     Pnml,
     /// PNML as PIPE reads it.
     Pipe,
