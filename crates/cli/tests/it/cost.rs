@@ -497,6 +497,9 @@ fn settings_are_predicted_from_a_calibration_and_held_against_runs() {
     }
     let text = scene.run(&from);
     assert!(text.contains("measured steps, 0 fitted") && text.contains("SERVER'S LIMIT"), "{text}");
+    let tables = text.split("--- stderr").next().unwrap();
+    assert!(tables.lines().all(|line| line.chars().count() <= 120), "nobody has to turn lines round: {text}");
+    assert_eq!(text.matches("\nnone\n").count(), 1 + 1, "a line over its rows in each table: {text}");
 
     let unmeasured = scene.run(&["cost", "what-if", "--calibration", "here.json", "--mode", "sign"]);
     assert!(unmeasured.starts_with("exit 2") && unmeasured.contains("no-price"), "{unmeasured}");

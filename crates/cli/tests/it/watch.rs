@@ -204,7 +204,7 @@ fn wrong_arguments_are_refused_in_words() {
         (&["ftp://127.0.0.1:1"][..], "`http://HOST:PORT` is wanted"),
         (&["http://127.0.0.1"], "`http://HOST:PORT` is wanted"),
         (&["http://a:1", "http://A:1/metrics"], "`http://a:1` is named twice"),
-        (&["http://127.0.0.1:1", "--learn", "soon"], "`soon`: a number and `ms`, `s`, `m`, `h` or `d`"),
+        (&["http://127.0.0.1:1", "--learn", "soon"], "`soon` is no time such as `10s`"),
         (&["http://127.0.0.1:1", "--interval", "1ms"], "100 ms to 30 years"),
         (&["http://127.0.0.1:1", "--band", "1"], "5 to 100000"),
         (&["http://127.0.0.1:1", "--once"], "--calibration"),
@@ -213,6 +213,11 @@ fn wrong_arguments_are_refused_in_words() {
     ] {
         let answer = scene.run(&[&["cost", "watch"], args].concat());
         assert!(answer.starts_with("exit 2") && answer.contains(said), "{args:?}: {answer}");
+    }
+    // A time may be written as in the configuration, or as `--time` and models have it.
+    for learn in ["5m", "5 min", "1.5h", "1 year"] {
+        let gone = scene.run(&["cost", "watch", "http://127.0.0.1:1", "--learn", learn, "--for", "100 ms"]);
+        assert!(gone.starts_with("exit 3") && gone.contains("figures are out of reach"), "{learn}: {gone}");
     }
     let gone = scene.run(&["cost", "watch", "http://127.0.0.1:1", "--for", "100ms"]);
     assert!(gone.starts_with("exit 3") && gone.contains("figures are out of reach"), "{gone}");

@@ -287,7 +287,12 @@ fn coloured_tokens_are_unsupported_and_not_invalid() {
         (PNPRO, r#"mult="2" tail="idle""#, r#"mult="&lt;x&gt;" tail="idle""#, "idle"),
         (PNPRO, r#"name="mu" value="1/4""#, r#"name="mu" value="&lt;All&gt;""#, "mu"),
         // Before a number that only colours would give a value.
-        (PNPRO, r#"name="mu" value="1/4" x="1.0" y="3.0"/>"#, r#"name="mu"/><color-class name="C" definition="c{1..3}"/>"#, "C"),
+        (
+            PNPRO,
+            r#"name="mu" value="1/4" x="1.0" y="3.0"/>"#,
+            r#"name="mu"/><color-class name="C" definition="c{1..3}"/>"#,
+            "C",
+        ),
         (PIPE, "Default,2</value><g", "red,2</value><g", "wait"),
         (PIPE, "Default,2</value><g", "2`red++1`blue</value><g", "wait"),
         (PIPE, "Default,2</value><g", "[]</value><g", "wait"),

@@ -25,6 +25,7 @@ use super::super::{Common, block_on};
 use super::priced::doubts;
 use crate::answer::{Answer, Output, line};
 use crate::commands::audit::shown;
+use crate::commands::model::with_unit;
 use crate::failure::Failure;
 use crate::files;
 use crate::screen::page;
@@ -61,7 +62,7 @@ pub(crate) struct Watch {
     #[arg(long = "for", value_name = "TIME", value_parser = span, conflicts_with = "once")]
     time: Option<Duration>,
 
-    /// Look twice, one interval apart, hold what happened between against the reference, and end
+    /// Look twice, one interval apart, hold what happened between against the reference (`--calibration`), and end
     #[arg(long, requires = "calibration")]
     once: bool,
 
@@ -289,21 +290,9 @@ fn before(now: UnixTime, ago: f64) -> UnixTime {
     UnixTime::from_micros(now.as_micros().saturating_sub((ago * 1e6) as i64))
 }
 
-/// `90s`, `5m`, `2h`, `30d`, `250ms`.
+/// A time with its unit.
 fn span(text: &str) -> Result<Duration, String> {
-    let wanted = || format!("`{text}`: a number and `ms`, `s`, `m`, `h` or `d`");
-    let split = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').ok_or_else(wanted)?;
-    let (number, unit) = text.split_at(split);
-    let number: f64 = number.parse().map_err(|_| wanted())?;
-    let factor = match unit.trim() {
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3_600.0,
-        "d" => 86_400.0,
-        _ => return Err(wanted()),
-    };
-    let seconds = number * factor;
+    let seconds = with_unit(text).ok_or_else(|| format!("`{text}` is no time such as `10s`, `5 min` or `30 d`"))?;
     if (0.1..=1e9).contains(&seconds) {
         Ok(Duration::from_secs_f64(seconds))
     } else {

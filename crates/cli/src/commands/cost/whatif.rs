@@ -1,5 +1,7 @@
 //! `trapkey cost what-if`: settings of OPC UA on this machine, predicted, and held against runs.
 
+mod show;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,12 +11,12 @@ use clap::{Args, ValueEnum};
 use cost::calibration::Calibration;
 use cost::choose::Mode;
 use cost::quantity;
-use cost::whatif::{Figure, Grid, Prediction, Setting, Token, Way, predict};
+use cost::whatif::{Grid, Prediction, Setting, Token, Way, predict};
 use serde_json::json;
 
 use super::priced::doubts;
-use super::{Spend, seconds, write};
-use crate::answer::{Answer, table};
+use super::{Spend, write};
+use crate::answer::Answer;
 use crate::failure::Failure;
 use crate::{files, stop};
 
@@ -138,10 +140,10 @@ pub(crate) fn run(args: &WhatIf) -> Result<Answer, Failure> {
         write(path, &text)?;
     }
     let mut answer = json!({ "prediction": prediction, "sha256": hash, "warnings": warnings });
-    let mut shown = shown(&prediction, &hash);
+    let mut shown = show::predicted(&prediction, &hash);
     if args.verify {
         let (verdict, hashes) = args.hold(&prediction, &calibration, &hash)?;
-        shown.push_str(&held(&verdict));
+        shown.push_str(&show::held(&verdict));
         answer["verified"] = json!(verdict);
         answer["verified"]["sha256"] = json!(hashes);
     }
@@ -246,109 +248,6 @@ impl WhatIf {
             .map_err(|error| Failure::unavailable(format!("a row cannot be run: {error}")))?;
         Ok((verdict, hashes))
     }
-}
-
-fn shown(prediction: &Prediction, hash: &str) -> String {
-    let rows = prediction.rows.iter().map(|row| {
-        vec![
-            row.setting.name(),
-            row.clients.to_string(),
-            figure(&row.throughput, |value| format!("{value:.0}/s")),
-            figure(&row.saturation, |value| format!("{value:.0}/s")),
-            row.difference.map_or_else(String::new, |it| format!("{:+.1} %", it * 100.0)),
-            figure(&row.response.p50, seconds),
-            figure(&row.response.p95, seconds),
-            figure(&row.response.p99, seconds),
-            figure(&row.server_busy, |share| format!("{:.0} %", share * 100.0)),
-            figure(&row.storm, seconds),
-            format!("{} ({:.0} % of the {})", row.largest.0, row.largest.1 * 100.0, row.limited_by),
-        ]
-    });
-    let head = [
-        "setting",
-        "clients",
-        "requests",
-        "server's limit",
-        "change",
-        "p50",
-        "p95",
-        "p99",
-        "server",
-        "all connect in",
-        "largest part",
-    ];
-    let mut text = table(&head, &rows.collect::<Vec<_>>());
-    text.push_str(&format!(
-        "\npredicted from {} measured steps, {} fitted; sha256 {hash}\n",
-        prediction.measured, prediction.fitted
-    ));
-    if !prediction.unmeasured.is_empty() {
-        let names: Vec<&str> = prediction.unmeasured.iter().map(String::as_str).collect();
-        text.push_str(&format!("not measured, and left out of connecting and renewing: {}\n", names.join(", ")));
-    }
-    text
-}
-
-fn figure(figure: &Figure, shown: impl Fn(f64) -> String) -> String {
-    format!("{} ± {} %", shown(figure.value), percent(figure.error))
-}
-
-/// Two digits that count are enough for what is unsure itself.
-fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    if percent < 10.0 { format!("{percent:.1}") } else { format!("{percent:.0}") }
-}
-
-fn held(verdict: &Verdict) -> String {
-    let rows = verdict.rows.iter().map(|row| {
-        let error = if row.measurable { format!("{:+.2} %", row.error * 100.0) } else { "not measurable".into() };
-        vec![
-            row.setting.name(),
-            row.clients.to_string(),
-            format!("{:.0}/s", row.predicted),
-            format!("{:.0}/s ± {:.1} %", row.measured, row.half_width * 100.0),
-            error,
-            format!("{:+.2} ± {:.2} %", row.by_round.0 * 100.0, row.by_round.1 * 100.0),
-            format!("{:+.1} %", row.moved * 100.0),
-            both(row.p95),
-            both(row.cpu),
-            both(row.storm),
-        ]
-    });
-    let head = [
-        "setting",
-        "clients",
-        "predicted",
-        "measured",
-        "error",
-        "by round",
-        "moved",
-        "p95 predicted | measured",
-        "cpu predicted | measured",
-        "all connect, predicted | measured",
-    ];
-    let mut text = format!("\n{}", table(&head, &rows.collect::<Vec<_>>()));
-    let percent = |value: Option<f64>| value.map_or_else(|| "none".into(), |it| format!("{:.2} %", it * 100.0));
-    text.push_str(&format!(
-        "\n{} of {} rows count; worst error {}, median {}, bias {}; goal (worst {:.0} %, median {:.0} %) {}\n",
-        verdict.measurable,
-        verdict.rows.len(),
-        percent(verdict.worst),
-        percent(verdict.median),
-        percent(verdict.bias),
-        verify::WORST * 100.0,
-        verify::MEDIAN * 100.0,
-        if verdict.met { "met" } else { "missed" }
-    ));
-    if let Some(first) = verdict.abandoned.first() {
-        text.push_str(&format!("runs begun again: {}, the first because {}\n", verdict.abandoned.len(), first.why));
-    }
-    text
-}
-
-/// Seconds as predicted and as measured, with the error.
-fn both((predicted, measured): (f64, f64)) -> String {
-    format!("{} | {} ({:+.0} %)", seconds(predicted), seconds(measured), (predicted / measured - 1.0) * 100.0)
 }
 
 /// One of a list, which may have blanks behind its commas.

@@ -11,6 +11,7 @@ mod structure;
 use std::io::Write as _;
 
 use clap::Subcommand;
+use cost::quantity;
 use gspn::{Progress, Refusal};
 use serde_json::json;
 
@@ -65,8 +66,14 @@ pub(crate) fn run(command: Command) -> Result<Answer, Failure> {
 
 /// A limit of time in seconds, as a number alone or with a unit.
 pub(crate) fn limit(text: &str) -> Result<f64, String> {
-    let seconds = text.trim().parse().ok().or_else(|| cost::quantity::long_seconds(text));
+    let seconds = text.trim().parse().ok().or_else(|| with_unit(text));
     seconds.ok_or_else(|| format!("`{text}` is no time such as `30 s`, `2 min` or `30` (seconds)"))
+}
+
+/// Seconds of a time with its unit; minutes may be an `m`, as in the configuration.
+pub(crate) fn with_unit(text: &str) -> Option<f64> {
+    let minutes = || quantity::number(text.trim().strip_suffix('m')?).map(|minutes| minutes * 60.0);
+    quantity::long_seconds(text).or_else(minutes)
 }
 
 /// Goes on for `time` seconds, and says how far the work has come.
