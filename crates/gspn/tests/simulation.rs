@@ -365,6 +365,28 @@ fn a_queue_that_grows_for_ever_has_no_mean_and_a_busy_server() {
     assert!(served.reached && served.low <= 0.5 && 0.5 <= served.high, "{found:?}");
 }
 
+/// While it fills, less leaves than comes, by less than chance; all runs agree on that, and on too little.
+#[test]
+fn a_queue_that_still_fills_has_no_throughput_yet() {
+    let queue = |come: f64, room: u64| {
+        json!({"net": {"places": [{"name": "queue"}, {"name": "room", "tokens": room}], "transitions": [
+            {"name": "come", "kind": "timed", "rate": come, "in": {"room": 1}, "out": {"queue": 1}},
+            {"name": "serve", "kind": "timed", "rate": 1, "in": {"queue": 1}, "out": {"room": 1}}]},
+            "ask": [{"id": "served", "kind": "throughput", "transition": "serve"}]})
+    };
+    for (come, room) in [(0.99, 1000), (1.0, 100_000)] {
+        let wanted = if room == 1000 { exact(&read(&queue(come, room)))["served"] } else { 1.0 };
+        let found = (1..=20).map(|seed| soon_by(seed, &queue(come, room), 400_000).estimates["served"]);
+        let found: Vec<_> = found.collect();
+        assert!(found.iter().all(|it| !it.reached), "so soon nothing is known: {found:?}");
+        let inside = found.iter().filter(|it| it.low <= wanted && wanted <= it.high).count();
+        assert!(inside >= 17, "{inside} of 20: {found:?}");
+    }
+    // Where it is never full and seldom long, that is over at once.
+    let found = soon(&queue(0.7, 1000), 2_000_000).estimates["served"];
+    assert!(found.reached && found.low <= 0.7 && 0.7 <= found.high, "{found:?}");
+}
+
 /// A queue whose long run is wanted more finely than any time allows: the others have their part of firings and time all the same.
 #[test]
 fn questions_share_firings_and_time() {

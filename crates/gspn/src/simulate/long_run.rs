@@ -5,7 +5,7 @@
 //! their batches do, and none of them rises or falls inside, they have ended in different closed classes: then each run is one sample, and
 //! more runs are made.
 
-use super::balance::{self, Drift, Moment};
+use super::balance::{Balance, Drift, Moment};
 use super::figures::{alike, alike_inside, half_width, mean, settled, spread, wilson};
 use super::known::{self, Known};
 use super::machine::{Level, Machine, Watch};
@@ -46,6 +46,8 @@ const CLEAR: f64 = 20.0;
 /// Where most long batches are the same, so many changes from one to the next must have been seen before they say how often there are any;
 /// a run that differs from the start counts as two. Of what comes to its end once and for all more is seen by its drift.
 const CHANGES: usize = 50;
+/// The part of what is wanted that need not be in balance any better, however narrow an interval is.
+const TENTH: f64 = 0.1;
 /// How much less than their batches runs may scatter where there is chance.
 const SAME_RUN: f64 = 1e-9;
 
@@ -79,8 +81,8 @@ struct Runs<'a> {
     length: f64,
     /// Batches of each run.
     count: usize,
-    /// Places that had no balance in the latest batches.
-    drifts: Vec<Drift>,
+    /// How places were in balance in the latest batches.
+    balance: Balance,
     /// Whether it is known that no two of them can end differently.
     one: bool,
 }
@@ -104,8 +106,9 @@ pub(super) fn simulate(
 ) -> Result<Vec<Result<Estimate, Refusal>>, Refusal> {
     let length = batch(model, watch, seed, meter)?;
     let (mut passing, mut ends, mut end) = (Passing::of(net), None, None::<End>);
-    let (drifts, one) = (Vec::new(), passing.one);
-    let mut all = Runs { model, watch, seed, measures, runs: Vec::new(), length, count: FIRST, drifts, one };
+    let (balance, one) = (Balance::default(), passing.one);
+    let mut all = Runs { model, watch, seed, measures, runs: Vec::new(), length, count: FIRST, balance, one };
+    let mut drifts = Vec::new();
     let mut looks: Vec<Look> = Vec::new();
     let (mut round, mut on_the_way, mut looked, mut known) = (0, (0, 0), 0, None);
     all.add(RUNS)?;
@@ -115,8 +118,9 @@ pub(super) fn simulate(
         let done = all.advance(meter)?;
         let first = looks.is_empty();
         if done || first {
+            all.balance = all.balance();
             looks = (0..measures.len()).map(|measure| all.look(measure, relative)).collect();
-            all.drifts = all.drifting(relative);
+            drifts = all.balance.drifts(relative);
             on_the_way = (passing.count(all.runs.iter().map(|run| &run.machine)), all.runs.len());
             looked = all.runs.len();
         }
@@ -126,7 +130,10 @@ pub(super) fn simulate(
             known.get_or_insert_with(|| Known::of(net, asks, LIMITS, meter));
         }
         let against = |measure: usize, look: &Look| known.as_ref()?.against(measure, &look.estimate);
-        let hidden = |measure: usize| all.drifts.iter().find(|drift| drift.hides(all.level(measure)));
+        let hidden = |measure: usize| drifts.iter().find(|drift: &&Drift| drift.hides(all.level(measure)));
+        let moves = |measure: usize, look: &Look| {
+            all.level(measure).filter(|_| !look.estimate.reached).and_then(|level| all.balance.moves(level))
+        };
         let mut reached = on_the_way.0 == 0
             && looks
                 .iter()
@@ -153,7 +160,10 @@ pub(super) fn simulate(
                 Some(_) => Ok(Estimate { reached: false, ..look.estimate }),
                 None => match against(measure, look) {
                     Some(value) => Err(known::refusal(&look.estimate, value)),
-                    None => Ok(look.estimate),
+                    None => match moves(measure, look) {
+                        Some(drift) if done || !first => Err(drift.refusal(model)),
+                        _ => Ok(look.estimate),
+                    },
                 },
             };
             return Ok(looks.iter().enumerate().map(estimate).collect());
@@ -259,12 +269,29 @@ impl Runs<'_> {
         self.runs.iter().all(|run| run.machine.next() == f64::INFINITY)
     }
 
-    /// Places that gather or lose tokens; none where nothing happens any more.
-    fn drifting(&self, relative: f64) -> Vec<Drift> {
+    /// Of the latest batches; nothing is out of balance where nothing happens any more.
+    fn balance(&self) -> Balance {
         if self.dead() {
-            return Vec::new();
+            return Balance::default();
         }
-        balance::drifts(self.model, self.runs.iter().map(|run| (&run.since, &run.machine)), relative)
+        Balance::of(self.model, self.runs.iter().map(|run| (&run.since, &run.machine)))
+    }
+
+    /// By what part a measure may be off because places are still out of balance.
+    #[expect(clippy::cast_precision_loss, reason = "firings of a run")]
+    fn off(&self, measure: usize) -> f64 {
+        let level = self.level(measure);
+        let scale = match self.measures[measure] {
+            Measure::Fired(transition) => {
+                let fired = self.runs.iter().map(|run| run.since.fired(&run.machine, transition));
+                fired.sum::<u64>() as f64 / self.runs.len() as f64
+            }
+            Measure::Level(_) => {
+                let places = level.map(Level::places).unwrap_or_default();
+                places.into_iter().map(|place| self.balance.flow(place)).fold(0.0, f64::max)
+            }
+        };
+        self.balance.off(level, scale)
     }
 
     fn level(&self, measure: usize) -> Option<&Level> {
@@ -331,7 +358,11 @@ impl Runs<'_> {
         };
         let enough = if mixed { means.len() >= ENDS } else { one || !alike && !unclear };
         let enough = enough && changes.is_none_or(|changes| changes >= CHANGES);
-        let sure = half > 0.0 && half <= relative * middle.abs() && enough;
+        // Before the start is over everywhere, what is seen agrees with itself and is not the long run.
+        let off = self.off(measure) * middle.abs();
+        let balanced = off <= f64::max(half, TENTH * relative * middle.abs()) / 2.0;
+        let half = if balanced { half } else { half + off };
+        let sure = half > 0.0 && half <= relative * middle.abs() && enough && balanced;
         let samples = if one {
             GROUPS
         } else if mixed || unclear || alike {

@@ -15,8 +15,9 @@ const STEPS: u32 = 64;
 const DOUBLED: usize = 14;
 /// Immediates that fire one after the other.
 const AT_ONCE: usize = 1_000;
-/// Transitions that are looked at for each firing of a simulation: takes a small part of its time.
+/// Transitions that are looked at for each firing of a simulation, and at most: that takes about a second.
 const EACH: u64 = 8;
+const MOST: u64 = 60_000_000;
 /// Streams of random numbers that no run has.
 const STREAM: u64 = u64::MAX - 1;
 
@@ -63,7 +64,7 @@ impl Ends {
             marking.copy_from_slice(&run.marking);
             for _ in 0..STEPS << (walk / runs.len()).min(DOUBLED) {
                 work += model.parts.len() as u64;
-                if work > firings.saturating_mul(EACH) {
+                if work > firings.saturating_mul(EACH).min(MOST) {
                     return None;
                 }
                 let enabled = model.timed.iter().map(|index| *index as usize);
