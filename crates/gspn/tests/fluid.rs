@@ -67,6 +67,50 @@ fn the_error_of_a_flow_is_what_smaller_populations_say() {
     }
 }
 
+/// Servers that cannot be divided as the tokens are: smaller populations have as many as come next, the net itself is looked at, or there is no
+/// value; the error holds in any case.
+#[test]
+fn servers_that_do_not_divide_have_an_error_that_holds() {
+    let ask = json!([
+        {"id": "queue", "kind": "mean_tokens", "place": "queue", "at": 20.0},
+        {"id": "served", "kind": "throughput", "transition": "serve", "at": 20.0},
+    ]);
+    let mut told = 0;
+    for (count, servers, rate) in [(600, 31, 7.2), (120, 43, 0.66), (400, 7, 22.0), (240, 119, 0.4), (600, 599, 0.1)] {
+        let document = clients(count, servers, rate, &ask);
+        let found = of(&document).unwrap();
+        let document = json::read(document.to_string().as_bytes()).unwrap();
+        let exact = ask::answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut |_| true));
+        let exact = exact.unwrap();
+        for (id, fluid) in &found.fluid {
+            let Value::Number(exact) = exact.values[id] else { panic!("{id}") };
+            let off = (fluid.value - exact).abs() / f64::max(exact, fluid.value);
+            assert!(off <= fluid.error + 1e-9, "{count} {servers} {id}: {fluid:?}, and {exact} is exact");
+            told += 1;
+        }
+    }
+    assert!(told >= 5, "{told}");
+}
+
+/// What has nearly gone is known as well as what is left, however many there were.
+#[test]
+fn what_decays_is_as_near_as_it_says() {
+    for count in [1000_u64, 10_000_000] {
+        let document = json!({"net": {"places": [{"name": "a", "tokens": count}, {"name": "b"}], "transitions": [
+            {"name": "t", "kind": "timed", "servers": "inf", "rate": 1, "in": {"a": 1}, "out": {"b": 1}}]},
+            "ask": [{"id": "early", "kind": "mean_tokens", "place": "a", "at": 0.3},
+                {"id": "late", "kind": "mean_tokens", "place": "a", "at": 12}]});
+        let found = of(&document).unwrap();
+        for (id, time) in [("early", 0.3_f64), ("late", 12.0)] {
+            #[expect(clippy::cast_precision_loss, reason = "ten millions")]
+            let wanted = count as f64 * (-time).exp();
+            let fluid = found.fluid.get(id).unwrap_or_else(|| panic!("{found:?}"));
+            let off = (fluid.value - wanted).abs() / wanted;
+            assert!(off <= fluid.error && fluid.error < 1e-3, "{count} {id}: {fluid:?}, and {wanted} is exact");
+        }
+    }
+}
+
 /// A single server that is busy half of its time: its queue is made by chance alone, of which a flow has none.
 #[test]
 fn a_queue_that_only_chance_makes_is_not_printed() {

@@ -11,6 +11,8 @@ use crate::{Budget, Limits, Refusal};
 const EXACT: u64 = 20_000;
 /// How finely others are simulated, and with how many firings.
 const PLAN: Plan = Plan { relative: 2e-3, firings: 20_000_000, seed: 1 };
+/// Tokens up to which a net itself is looked at where its servers cannot be divided.
+const ITSELF: u64 = 100_000;
 /// Tokens of the smallest population that is looked at, and how many times as many the larger one has.
 const FEWEST: (u64, u64) = (8, 4);
 
@@ -24,24 +26,33 @@ pub(super) struct Finite {
     pub(super) exact: bool,
 }
 
-/// One or two populations: two smaller ones, where all tokens can be divided so often, else the net itself.
+/// One or two populations: two smaller ones, where all tokens can be divided so often, and servers with them; else the net itself, or, where it
+/// is too large for that, two with servers that are nearly divided.
 pub(super) fn populations(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Vec<Finite>, Refusal> {
     let all = net.places().iter().fold(0_u64, |all, place| all.saturating_add(place.tokens));
-    let common = net.places().iter().fold(0, |common, place| gcd(common, place.tokens)).max(1);
-    let mut by = 2;
-    let mut divisors = vec![1];
-    while by <= common.min(10_000_000) {
-        if common % by == 0 {
-            divisors.push(by);
-        }
-        by += 1;
-    }
+    let tokens = net.places().iter().fold(0, |common, place| gcd(common, place.tokens)).max(1);
+    // A single server stays one, with less of its rate.
+    let servers = net.transitions().iter().filter_map(|it| match it.kind {
+        Kind::Timed { servers: Servers::Finite(servers), .. } if servers > 1 => Some(servers),
+        _ => None,
+    });
+    let both = servers.fold(tokens, gcd);
+    let chosen = match two(all, both) {
+        [1, _] if all > ITSELF => two(all, tokens),
+        chosen => chosen,
+    };
+    let chosen = if chosen[1] < chosen[0] { &chosen[..] } else { &[1] };
+    chosen.iter().map(|by| finite(net, asks, *by, budget)).collect()
+}
+
+/// By what so many tokens, with `common` as a divisor, are divided for a small and for a larger population; twice by 1 for none.
+fn two(all: u64, common: u64) -> [u64; 2] {
+    let mut divisors: Vec<u64> = (1..=common.min(10_000_000)).filter(|by| common % by == 0).collect();
     divisors.push(common);
     let small = |least: u64| divisors.iter().copied().filter(|by| all / by >= least).max().unwrap_or(1);
     let first = small(FEWEST.0);
     let second = small((all / first).saturating_mul(FEWEST.1));
-    let chosen = if second < first { vec![first, second] } else { vec![1] };
-    chosen.into_iter().map(|by| finite(net, asks, by, budget)).collect()
+    if second < first { [first, second] } else { [1, 1] }
 }
 
 fn gcd(one: u64, other: u64) -> u64 {
@@ -52,7 +63,7 @@ fn finite(net: &Net, asks: &[Ask], by: u64, budget: &mut Budget<'_>) -> Result<F
     let net = divided(net, by)?;
     let flow = Flow::new(&net)?;
     let times: Vec<f64> = super::times(asks);
-    let markings = course(&flow, &times, budget)?;
+    let markings = course(&flow, &times, false, budget)?;
     let flows = asks.iter().map(|ask| super::value(&flow, &times, &markings, &ask.question));
     let limits = Limits { markings: EXACT.min(budget.limits().markings), bytes: budget.limits().bytes };
     let solved = {
@@ -85,8 +96,11 @@ fn divided(net: &Net, by: u64) -> Result<Net, Refusal> {
             Kind::Timed { rate, servers: Servers::Finite(servers) } if servers % by == 0 => {
                 Kind::Timed { rate: rate.clone(), servers: Servers::Finite(servers / by) }
             }
-            Kind::Timed { rate: Rate::Constant(rate), servers: servers @ Servers::Finite(_) } => {
-                Kind::Timed { rate: Rate::Constant(rate / float(by)), servers: *servers }
+            // As many as come next, and at least one, who do in all what the part of them would do.
+            Kind::Timed { rate: Rate::Constant(rate), servers: Servers::Finite(servers) } => {
+                let fewer = (servers / by + u64::from(servers % by > by / 2)).max(1);
+                let rate = rate * (float(*servers) / float(by) / float(fewer));
+                Kind::Timed { rate: Rate::Constant(rate), servers: Servers::Finite(fewer) }
             }
             kind => kind.clone(),
         };

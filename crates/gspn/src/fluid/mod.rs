@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use self::course::course;
+use self::course::{LESS, course};
 use self::finite::{Finite, at, populations};
 use self::flow::{Flow, float};
 use crate::ask::{Ask, Question};
@@ -78,11 +78,12 @@ pub fn fluid(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Fluids,
         return Ok(found);
     }
     let times = times(&timed);
-    let markings = course(&flow, &times, budget)?;
+    let (rough, markings) = (course(&flow, &times, false, budget)?, course(&flow, &times, true, budget)?);
     let populations = populations(net, &timed, budget)?;
     let all = net.places().iter().fold(0_u64, |all, place| all.saturating_add(place.tokens));
     for (index, ask) in timed.iter().enumerate() {
-        let value = value(&flow, &times, &markings, &ask.question);
+        let at = |markings| value(&flow, &times, markings, &ask.question);
+        let value = at(&markings).zip(at(&rough)).map(|(value, rough)| (value, (rough - value).abs() / (LESS - 1.0)));
         match value.map(|value| checked(value, all, index, &populations)) {
             Some(Ok(fluid)) => drop(found.fluid.insert(ask.id.clone(), fluid)),
             Some(Err(why)) => {
@@ -111,8 +112,13 @@ fn value(flow: &Flow, times: &[f64], markings: &[Vec<f64>], question: &Question)
     }
 }
 
-/// The value with its error, or why it says nothing.
-fn checked(value: f64, all: u64, question: usize, populations: &[Finite]) -> Result<Fluid, String> {
+/// A distance as a part of what it is a distance of; none is none of nothing, too.
+fn relative(distance: f64, of: f64) -> f64 {
+    if distance == 0.0 { 0.0 } else { (distance / of).abs() }
+}
+
+/// The value, which as a number is so far `off`, with its error, or why it says nothing.
+fn checked((value, off): (f64, f64), all: u64, question: usize, populations: &[Finite]) -> Result<Fluid, String> {
     let mut checked = Vec::new();
     let mut errors: Vec<f64> = Vec::new();
     let mut error = 0.0_f64;
@@ -120,11 +126,10 @@ fn checked(value: f64, all: u64, question: usize, populations: &[Finite]) -> Res
         let Some((mean, half_width, fluid)) = finite.values.get(question).copied().flatten() else {
             return Err(format!("a population of {} tokens was neither solved nor simulated", finite.tokens));
         };
-        let distance = (mean - fluid).abs() + half_width;
-        let relative = if distance == 0.0 { 0.0 } else { distance / mean.abs().max(fluid.abs()) };
-        errors.push(relative);
+        let far = relative((mean - fluid).abs() + half_width, f64::max(mean.abs(), fluid.abs()));
+        errors.push(far);
         // It falls with one over the root of the tokens, or faster.
-        error = error.max(relative * (float(finite.tokens.max(1)) / float(all.max(1))).sqrt());
+        error = error.max(far * (float(finite.tokens.max(1)) / float(all.max(1))).sqrt());
         let by = if finite.exact { "solved" } else { "simulated" };
         checked.push(Checked { tokens: finite.tokens, mean, half_width, fluid, by });
     }
@@ -136,6 +141,10 @@ fn checked(value: f64, all: u64, question: usize, populations: &[Finite]) -> Res
             checked[0].tokens, checked[1].tokens
         ));
     }
+    // Neither falls with the tokens: how far the equations are off, and how differently the larger of the small ones flows, where its servers
+    // could not be divided as its tokens were.
+    let scaled = checked.last().map_or(value, |it| it.fluid * (float(all) / float(it.tokens.max(1))));
+    error += relative(off, value) + relative(scaled - value, f64::max(scaled, value));
     if error.is_nan() || error > VALID {
         return Err(format!("{all} tokens are too few for a flow: it may be {error:.1e} off, relatively"));
     }

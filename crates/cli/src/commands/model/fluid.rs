@@ -46,7 +46,9 @@ fn shown(found: &Fluids) -> Answer {
     for (id, fluid) in &found.fluid {
         let by = fluid.checked.iter().map(|checked| format!("{} tokens {}", checked.tokens, checked.by));
         let by: Vec<String> = by.collect();
-        rows.push(vec![id.clone(), format!("{:.6}", fluid.value), format!("± {:.1e}", fluid.error), by.join(", ")]);
+        // As beside estimates, of the value itself.
+        let off = format!("± {:.1e}", fluid.error * fluid.value.abs());
+        rows.push(vec![id.clone(), format!("{:.6}", fluid.value), off, by.join(", ")]);
     }
     for (id, refusal) in &found.unanswered {
         rows.push(vec![id.clone(), "-".to_owned(), String::new(), super::open(refusal)]);
