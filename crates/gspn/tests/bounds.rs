@@ -84,6 +84,26 @@ fn what_gathers_tokens_has_no_bounds() {
     assert_eq!((refused.class, refused.name.as_str()), (Class::Unsupported, "queue"));
 }
 
+/// Immediates without end, at once or later: there is no long run that anything could bound.
+#[test]
+fn where_time_stops_nothing_is_bounded() {
+    for first in [json!({"kind": "immediate"}), json!({"kind": "timed", "rate": 1})] {
+        let mut net = json!({"net": {
+        "places": [{"name": "a", "tokens": 1}, {"name": "b"}, {"name": "c"}],
+        "transitions": [
+            first,
+            {"name": "x", "kind": "immediate", "in": {"b": 1}, "out": {"c": 1}},
+            {"name": "y", "kind": "immediate", "in": {"c": 1}, "out": {"b": 1}},
+        ]}, "ask": [{"id": "c", "kind": "mean_tokens", "place": "c"}]});
+        net["net"]["transitions"][0]["name"] = json!("go");
+        net["net"]["transitions"][0]["in"] = json!({"a": 1});
+        net["net"]["transitions"][0]["out"] = json!({"b": 1});
+        let refused = of(&net).unwrap_err();
+        assert_eq!(refused.class, Class::TimelessTrap, "{refused}");
+        assert!(refused.name == "x" || refused.name == "y", "{refused}");
+    }
+}
+
 /// Nets in which each firing puts as many tokens as it takes.
 fn nets() -> impl Strategy<Value = Net> {
     (2_usize..6).prop_flat_map(|places| {

@@ -211,7 +211,9 @@ pub(super) fn of_load(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failu
             push("rate", rate, Some(it.rate), why);
         }
         (Workload::Closed { .. }, Some(rate)) if above(rate, it.saturation) => {
-            let why = format!("this saturates at {}, and {}/s are asked for", most(), short(rate));
+            let got = short(it.throughput);
+            let why =
+                format!("this saturates at {}, these clients get {got}/s, and {}/s are asked for", most(), short(rate));
             push("rate", rate, Some(it.rate), why);
         }
         (Workload::Closed { .. }, Some(rate)) if above(rate, it.throughput) => {

@@ -51,7 +51,9 @@ pub(super) fn check(minimum: &Minimum, model: &Model) -> Result<(), Fault> {
 pub(super) fn below(minimum: &Minimum, model: &Model, ways: &[usize]) -> Vec<(&'static str, f64, Option<f64>, String)> {
     let mut below = Vec::new();
     // Whoever asks for a strength asks for protection; a level of the model says by its mode what must be done.
-    for (constraint, wanted) in [("min-strength", minimum.strength), ("min-rsa", minimum.rsa)] {
+    for (constraint, wanted, bits) in
+        [("min-strength", minimum.strength, "bits"), ("min-rsa", minimum.rsa, "bits of RSA")]
+    {
         let Some(wanted) = wanted.filter(|wanted| *wanted > 0) else { continue };
         for (it, way) in model.annotations.iter().zip(ways) {
             let does = match way_of(it, *way).map(|setting| &setting.agreed) {
@@ -62,7 +64,7 @@ pub(super) fn below(minimum: &Minimum, model: &Model, ways: &[usize]) -> Vec<(&'
                 }
                 Some(_) => continue,
             };
-            let why = format!("{} {does}, and {wanted} bits are wanted", about(it, model));
+            let why = format!("{} {does}, and {wanted} {bits} are wanted", about(it, model));
             below.push((constraint, f64::from(wanted), Some(0.0), why));
         }
     }

@@ -150,7 +150,20 @@ fn stages(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Re
                 now.method.remove(&id);
                 if late.contains(&&id) {
                     now.values.remove(&id);
-                    let why = "so many fixed times may have ended by then that phases do not keep their step: `simulate` answers it";
+                    // A simulation counts what fires at one time by its rate.
+                    let no_rate = |ask: &Ask| match ask.question {
+                        Question::Throughput { transition, .. } => {
+                            !matches!(net.transitions()[transition].kind, Kind::Timed { .. })
+                        }
+                        _ => false,
+                    };
+                    let instead = match asks.iter().find(|ask| ask.id == id) {
+                        Some(ask) if no_rate(ask) => "ask for an earlier time",
+                        _ => "`simulate` answers it",
+                    };
+                    let why = format!(
+                        "so many fixed times may have ended by then that phases do not keep their step: {instead}"
+                    );
                     now.unanswered.insert(id.clone(), Refusal::new(Class::Unsupported, &id, why));
                 } else if error <= 10.0 * CLOSE && limit.is_finite() {
                     now.values.insert(id.clone(), Value::Number(limit));

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use self::program::Program;
+use self::program::{Program, timeless};
 use crate::ask::{Ask, Question};
 use crate::product::Product;
 use crate::{Budget, Class, Net, Refusal};
@@ -39,8 +39,12 @@ pub struct Bounds {
 /// Bounds what `asks` want of the long run of `net`: mean tokens and throughputs.
 ///
 /// # Errors
-/// When no question has bounds, because the net is too large, its arcs do not bound its tokens, or its rates are too far apart.
+/// When no question has bounds, because the net is too large, its arcs do not bound its tokens, or its rates are too far apart; where its first
+/// markings show that time may stop for ever ([`Class::TimelessTrap`]).
 pub fn bounds(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Bounds, Refusal> {
+    if let Some(trap) = timeless(net, budget) {
+        return Err(trap);
+    }
     let program = Program::new(net, budget)?;
     let jobs = Product::of(net).map(|product| product.jobs()).unwrap_or_default();
     let mut found = Bounds::default();

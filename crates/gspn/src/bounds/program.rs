@@ -101,7 +101,7 @@ impl Program {
             Err(Error::Unbounded) => return Ok(f64::INFINITY),
             _ => None,
         };
-        let why = "the linear program of the net was not solved";
+        let why = "what its arcs and rates say of its long run contradicts itself, or was not solved: it may have none (`check` tells)";
         found.ok_or_else(|| Refusal::new(Class::Unsupported, "", why))
     }
 
@@ -222,10 +222,21 @@ impl Program {
 
 /// The proof that some place gathers tokens without end, where the first markings show it.
 pub(crate) fn endless(net: &Net, budget: &mut Budget<'_>) -> Option<Refusal> {
+    first(net, Class::Unbounded, budget)
+}
+
+/// The proof that time may stop for ever, where the first markings show it: then there is no long run, and nothing bounds what is none.
+pub(super) fn timeless(net: &Net, budget: &mut Budget<'_>) -> Option<Refusal> {
+    let immediate = |it: &Transition| matches!(it.kind, Kind::Immediate { .. });
+    if net.transitions().iter().any(immediate) { first(net, Class::TimelessTrap, budget) } else { None }
+}
+
+/// What the first markings are refused for, where it is of that class.
+fn first(net: &Net, class: Class, budget: &mut Budget<'_>) -> Option<Refusal> {
     let limits = Limits { markings: FIRST.min(budget.limits().markings), bytes: budget.limits().bytes };
     let mut go_on = |progress| budget.look(progress).is_ok();
     let refusal = explore(net, 1, &[], &[], &mut Budget::new(limits, &mut go_on)).err()?;
-    (refusal.class == Class::Unbounded).then_some(refusal)
+    (refusal.class == class).then_some(refusal)
 }
 
 fn sorted(arcs: &[Arc]) -> Vec<(usize, u64)> {

@@ -21,11 +21,11 @@ pub(crate) struct Simulate {
     relative: f64,
 
     /// Of the random numbers; the same seed gives the same numbers
-    #[arg(long, default_value_t = Plan::default().seed, value_name = "NUMBER")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = Plan::default().seed, value_name = "NUMBER")]
     seed: u64,
 
     /// The most firings; the first thousands, which say how long a batch is, are done in any case
-    #[arg(long, default_value_t = Plan::default().firings, value_name = "COUNT")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = Plan::default().firings, value_name = "COUNT")]
     firings: u64,
 
     /// The most time (`30 s`, `2 min`; a number alone is seconds)

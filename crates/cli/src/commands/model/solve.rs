@@ -105,8 +105,10 @@ pub(super) fn at_times(times: &[f64]) -> impl FnOnce(Document) -> Result<Documen
         if document.asks.is_empty() {
             document.asks = usual(&document.net, None);
         }
+        let mut once: Vec<f64> = Vec::new();
+        times.iter().for_each(|time| once.extend((!once.contains(time)).then_some(*time)));
         let asks = std::mem::take(&mut document.asks);
-        document.asks = asks.into_iter().flat_map(|ask| timed(ask, times)).collect();
+        document.asks = asks.into_iter().flat_map(|ask| timed(ask, &once)).collect();
         let mut seen = BTreeSet::new();
         match document.asks.iter().find(|ask| !seen.insert(ask.id.as_str())) {
             Some(twice) => Err(Refusal::invalid(
