@@ -11,6 +11,8 @@ const STRONG: f64 = 0.25;
 const TOGETHER: f64 = 0.05;
 /// States that go with a pair, the pair among them.
 const CROWD: u32 = 8;
+/// By what a group is at most taken farther than its new weight.
+const FARTHER: f64 = 100.0;
 const NONE: u32 = u32::MAX;
 /// What may be rounding of the rate at which a state is left.
 const ROUNDED: f64 = 1e-12;
@@ -79,14 +81,14 @@ impl Groups {
         self.of.iter().zip(weights).map(|(group, weight)| weight / sums[*group as usize]).collect()
     }
 
-    /// Gives each group the weight `now` that it had as `before`.
-    pub(super) fn scale(&self, weights: &mut [f64], before: &[f64], now: &[f64]) {
-        for (weight, group) in weights.iter_mut().zip(&self.of) {
-            let group = *group as usize;
-            if before[group] > 0.0 {
-                *weight *= now[group] / before[group];
-            }
-        }
+    /// Gives each group the weight `now` that it had as `before`; where `twice`, by that much again, up to [`FARTHER`].
+    pub(super) fn scale(&self, weights: &mut [f64], before: &[f64], now: &[f64], twice: bool) {
+        let by = before.iter().zip(now).map(|(before, now)| {
+            let by = if *before > 0.0 { now / before } else { 1.0 };
+            if twice && before.min(*now) > NOTHING { by * by.clamp(1.0 / FARTHER, FARTHER) } else { by }
+        });
+        let by: Vec<f64> = by.collect();
+        weights.iter_mut().zip(&self.of).for_each(|(weight, group)| *weight *= by[*group as usize]);
     }
 }
 
@@ -185,18 +187,21 @@ impl Level<'_> {
     ///
     /// Pairs are put together only where what flows between them is not little against what flows within: the weights within a
     /// group are left to sweeps.
-    pub(super) fn group(&self, weights: &[f64]) -> Groups {
+    pub(super) fn group(&self, weights: &[f64], mutual: bool) -> Groups {
         let through: Vec<f64> = weights.iter().zip(self.exits.iter()).map(|(weight, exit)| weight * exit).collect();
-        let pairs = self.pair(weights, &through, 0.0);
-        let again = self.coarse(&pairs, weights).pair(&pairs.sums(weights), &pairs.sums(&through), TOGETHER);
+        let pairs = self.pair(weights, &through, (0.0, mutual));
+        let again = self.coarse(&pairs, weights).pair(&pairs.sums(weights), &pairs.sums(&through), (TOGETHER, mutual));
         let of = pairs.of.iter().map(|pair| again.of[*pair as usize]).collect();
         Groups::new(of, again.len())
     }
 
-    /// Pairs of states of which one gets at least the part `least` of what goes `through` it from the other; what finds no free
-    /// partner goes with the state that it gets most from, or stays alone.
+    /// Pairs of states of which one gets at least the part `least` of what goes `through` it from the other, and not much less than
+    /// from others. What finds no free partner goes with the state that it gets most from, or stays alone.
+    ///
+    /// Where it is `mutual`, a state takes the partner for which the flow is much to both: where weights fall fast along one way and
+    /// slowly along another, long groups along the first would lead elsewhere than their states.
     #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
-    fn pair(&self, weights: &[f64], through: &[f64], least: f64) -> Groups {
+    fn pair(&self, weights: &[f64], through: &[f64], (least, mutual): (f64, bool)) -> Groups {
         let mut of = vec![NONE; self.len()];
         let mut sizes: Vec<u32> = Vec::new();
         let through = |state: usize| through[state].max(f64::MIN_POSITIVE);
@@ -205,21 +210,23 @@ impl Level<'_> {
                 continue;
             }
             let own = through(state);
-            let (mut strongest, mut best, mut partner) = (0.0_f64, least, None);
+            let strength = |from: usize, flow: f64| flow / own + flow / through(from);
+            let flows = || self.column(state).map(|(from, rate)| (from, weights[from] * rate));
+            let strongest = flows().fold(0.0_f64, |most, (from, flow)| most.max(strength(from, flow)));
+            let (mut best, mut partner) = (0.0, None);
             let (mut most, mut host) = (STRONG, None);
-            for (from, rate) in self.column(state) {
-                let flow = weights[from] * rate;
-                let strength = flow / own + flow / through(from);
-                strongest = strongest.max(strength);
-                if of[from] == NONE && from != state && strength > best {
-                    best = strength;
+            for (from, flow) in flows() {
+                let enough = |strength: f64| strength > least && strength >= STRONG * strongest;
+                let strength = strength(from, flow);
+                let mark = if mutual { (flow / own).min(flow / through(from)) } else { strength };
+                if of[from] == NONE && from != state && mark > best && enough(strength) {
+                    best = mark;
                     partner = Some(from);
                 } else if of[from] != NONE && flow > most * own && sizes[of[from] as usize] < CROWD {
                     most = flow / own;
                     host = Some(of[from]);
                 }
             }
-            let partner = partner.filter(|_| best >= STRONG * strongest);
             if let (None, Some(host)) = (partner, host) {
                 // It lives on a state that has a partner already, and goes with it.
                 of[state] = host;

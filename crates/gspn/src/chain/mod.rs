@@ -1,6 +1,7 @@
 //! A continuous-time Markov chain with few edges a state, and what it does in the long run, until something happens, and at a time.
 
 mod adjoint;
+mod ahead;
 mod band;
 mod elimination;
 mod inverse;

@@ -6,6 +6,7 @@
 //! that hardly know of each other. Whether it settled is seen from the changes; where groups are nearly apart it is solved
 //! from another start, too, and both must agree.
 
+use super::ahead::{Course, Past, WINDOW};
 use super::level::{Groups, Level, NOTHING, together};
 use super::solve::{Component, normalize, sum};
 use crate::Refusal;
@@ -27,8 +28,11 @@ const ANEW: usize = 6;
 const MORE: usize = 2;
 /// States from which on the clock is looked at within a cycle.
 const LONG: usize = 100_000;
-/// Cycles from which it is guessed where they lead.
-const WINDOW: usize = 3;
+/// Cycles after which a change that is still more than this is slow: weights that fall over a long way. Then groups are made otherwise and
+/// are taken twice as far as their chain says, because what is wrong within them hides half of what is wrong between; but not for ever.
+const PATIENT: usize = 18;
+const SLOW: f64 = 10.0;
+const FARTHER: usize = 120;
 /// How far two solutions may be apart, relatively and state by state.
 const AGREE: f64 = 1e-9;
 
@@ -63,16 +67,18 @@ fn from(
 ) -> Result<Option<Vec<f64>>, Refusal> {
     let close = if level.len() > MANY { CLOSE_ENOUGH } else { CLOSE };
     let mut groups = Vec::new();
-    let mut past = Past::default();
+    let (mut past, mut course) = (Past::default(), Course::default());
     // The last changes, the latest first, and by what they fell from cycle to cycle.
     let (mut changes, mut falls) = (Vec::new(), Vec::new());
+    let mut farther = false;
     for cycle in 0..MOST {
-        if cycle < ANEW || cycle.is_multiple_of(ANEW) {
+        farther = cycle < FARTHER && (farther || cycle == PATIENT && changes.first().is_some_and(|it| *it > SLOW));
+        if cycle < ANEW || farther && cycle < PATIENT + ANEW || cycle.is_multiple_of(ANEW) {
             groups.clear();
         }
         let before = weights.clone();
         let far = Progress::Solving { sweeps: cycle as u64, error: changes.first().copied().unwrap_or(1.0) };
-        cycle_over(level, &mut weights, &mut groups, far, budget)?;
+        cycle_over(level, &mut weights, &mut groups, farther, far, budget)?;
         normalize(&mut weights);
         let change = weights.iter().zip(&before).fold(0.0_f64, |most, (now, before)| {
             let size = now.max(least);
@@ -81,7 +87,7 @@ fn from(
         if change.is_infinite() && cycle > ANEW {
             return Ok(None);
         }
-        if !past.is_empty() {
+        if !past.is_empty() || !course.is_empty() {
             falls.insert(0, change / changes[0]);
             falls.truncate(3 * WINDOW);
         }
@@ -96,7 +102,10 @@ fn from(
         if (falls.len() > WINDOW && error < close) || change == 0.0 || rounded {
             return Ok(Some(weights));
         }
-        if let Some(ahead) = past.ahead(&before, &weights, least) {
+        if farther {
+            course.ahead(&before, &mut weights, least);
+            normalize(&mut weights);
+        } else if let Some(ahead) = past.ahead(&before, &weights, least) {
             weights = ahead;
             normalize(&mut weights);
         }
@@ -104,81 +113,21 @@ fn from(
     Ok(None)
 }
 
-/// Solutions of the last cycles and what each cycle changed, for a guess at where they lead (reduced rank extrapolation).
-#[derive(Debug, Default)]
-struct Past {
-    weights: Vec<Vec<f64>>,
-    changes: Vec<Vec<f64>>,
-}
-
-impl Past {
-    fn is_empty(&self) -> bool {
-        self.changes.is_empty()
-    }
-
-    /// A guess once [`WINDOW`] cycles were seen: the sum of solutions, in parts that add up to 1, whose change is the least.
-    fn ahead(&mut self, before: &[f64], now: &[f64], least: f64) -> Option<Vec<f64>> {
-        self.weights.push(now.to_vec());
-        self.changes.push(now.iter().zip(before).map(|(now, before)| now - before).collect());
-        if self.changes.len() < WINDOW {
-            return None;
-        }
-        let Self { weights, changes } = std::mem::take(self);
-        let parts = shortest(&changes, now, least)?;
-        let mut ahead = vec![0.0; now.len()];
-        for (part, weights) in parts.iter().zip(&weights) {
-            ahead.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += part * weight);
-        }
-        // A guess that turns a weight round, or nearly, is none.
-        let sound = ahead.iter().zip(now).all(|(it, now)| *it + least > 0.1 * now && *it < 10.0 * now + least);
-        ahead.iter_mut().for_each(|it| *it = it.max(0.0));
-        sound.then_some(ahead)
-    }
-}
-
-/// The parts, which add up to 1, of vectors whose sum is the shortest, where each entry counts by one over its weight, or over `least`.
-fn shortest(vectors: &[Vec<f64>], weights: &[f64], least: f64) -> Option<Vec<f64>> {
-    let count = vectors.len();
-    let mut matrix = vec![vec![0.0; count + 1]; count];
-    for row in 0..count {
-        for column in 0..=row {
-            let pairs = vectors[row].iter().zip(&vectors[column]).zip(weights);
-            let product: f64 = pairs.map(|((one, other), weight)| one * other / weight.max(least)).sum();
-            matrix[row][column] = product;
-            matrix[column][row] = product;
-        }
-        matrix[row][count] = 1.0;
-    }
-    // The diagonal is raised a little: changes that look alike must not be played off against each other.
-    let largest = (0..count).map(|at| matrix[at][at]).fold(0.0, f64::max);
-    (0..count).for_each(|at| matrix[at][at] += matrix[at][at] * 1e-12 + largest * 1e-300);
-    for pivot in 0..count {
-        let value = matrix[pivot][pivot];
-        if value.is_nan() || value <= 0.0 {
-            return None;
-        }
-        let row = matrix[pivot].clone();
-        for (_, other) in matrix.iter_mut().enumerate().filter(|(at, _)| *at != pivot) {
-            let factor = other[pivot] / value;
-            other.iter_mut().zip(&row).for_each(|(entry, own)| *entry -= factor * own);
-        }
-    }
-    let parts: Vec<f64> = (0..count).map(|at| matrix[at][count] / matrix[at][at]).collect();
-    let sum: f64 = parts.iter().sum();
-    (sum.is_finite() && sum != 0.0).then(|| parts.iter().map(|part| part / sum).collect())
-}
-
-/// One cycle on `level`: sweeps, the groups twice, sweeps. `groups` holds those of each depth, and is filled where it is short. Of millions
-/// of states a cycle takes seconds, so the clock is looked at on its way; `far` is how far the cycles have come.
+/// One cycle on `level`: sweeps, the groups twice, sweeps; `farther` takes the groups twice as far as their chain says. `groups` holds those
+/// of each depth, and is filled where it is short. Of millions of states a cycle takes seconds, so the clock is looked at on its way;
+/// `far` is how far the cycles have come.
 pub(super) fn cycle_over(
     level: &Level<'_>,
     weights: &mut [f64],
     groups: &mut Vec<Groups>,
+    farther: bool,
     far: Progress,
     budget: &mut Budget<'_>,
 ) -> Result<(), Refusal> {
     let room = MORE * (level.sources.len() + level.len());
-    descend(level, weights, groups, (0, room), &mut |states| if states > LONG { budget.look(far) } else { Ok(()) })
+    descend(level, weights, groups, (0, room, farther), &mut |states| {
+        if states > LONG { budget.look(far) } else { Ok(()) }
+    })
 }
 
 /// The same at a depth, where the levels below may have so many edges and states: what is beyond is left to sweeps. `look` is asked before
@@ -187,7 +136,7 @@ fn descend(
     level: &Level<'_>,
     weights: &mut [f64],
     groups: &mut Vec<Groups>,
-    (depth, room): (usize, usize),
+    (depth, room, farther): (usize, usize, bool),
     look: &mut dyn FnMut(usize) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     if level.len() <= DIRECT {
@@ -200,7 +149,7 @@ fn descend(
     }
     if groups.len() == depth {
         look(level.len())?;
-        groups.push(level.group(weights));
+        groups.push(level.group(weights, farther));
     }
     let here = std::mem::take(&mut groups[depth]);
     if here.len() < level.len() {
@@ -209,11 +158,15 @@ fn descend(
         if let Some(room) = room.checked_sub(coarse.sources.len() + coarse.len()) {
             let before = here.sums(weights);
             let mut now = before.clone();
-            descend(&coarse, &mut now, groups, (depth + 1, room), look)?;
-            if depth > 0 && coarse.len() > DIRECT && 2 * coarse.len() < level.len() {
-                descend(&coarse, &mut now, groups, (depth + 1, room), look)?;
+            let below = (depth + 1, room, farther);
+            descend(&coarse, &mut now, groups, below, look)?;
+            if (depth > 0 || farther) && coarse.len() > DIRECT && 2 * coarse.len() < level.len() {
+                descend(&coarse, &mut now, groups, below, look)?;
             }
-            here.scale(weights, &before, &now);
+            if farther {
+                normalize(&mut now);
+            }
+            here.scale(weights, &before, &now, farther);
         }
     }
     groups[depth] = here;
@@ -322,7 +275,7 @@ mod tests {
         };
         let far = Progress::Solving { sweeps: 0, error: 1.0 };
         let mut budget = Budget::new(Limits::default(), &mut go_on);
-        let went = cycle_over(&level, &mut weights, &mut Vec::new(), far, &mut budget).is_ok();
+        let went = cycle_over(&level, &mut weights, &mut Vec::new(), true, far, &mut budget).is_ok();
         (looks, went)
     }
 
@@ -335,5 +288,54 @@ mod tests {
         for last in 1..=whole {
             assert_eq!(looks(150_000, last), (last, false));
         }
+    }
+
+    /// A walk on a square, one way up at 3 for each 2 down and the other way the reverse: the chain, and its distribution, which is
+    /// the product of those of both ways.
+    fn square(side: usize) -> (Level<'static>, Vec<f64>) {
+        let (mut starts, mut sources, mut rates) = (vec![0], Vec::new(), Vec::new());
+        let (mut exits, mut wanted) = (vec![0.0; side * side], Vec::new());
+        for (x, y) in (0..side).flat_map(|x| (0..side).map(move |y| (x, y))) {
+            let mut from = |there: bool, x: usize, y: usize, rate: f64| {
+                if there {
+                    sources.push((x * side + y) as u32);
+                    rates.push(rate);
+                    exits[x * side + y] += rate;
+                }
+            };
+            from(x > 0, x.wrapping_sub(1), y, 3.0);
+            from(x + 1 < side, x + 1, y, 2.0);
+            from(y > 0, x, y.wrapping_sub(1), 2.0);
+            from(y + 1 < side, x, y + 1, 3.0);
+            starts.push(sources.len() as u32);
+            wanted.push(1.5_f64.powi(x as i32 - y as i32));
+        }
+        normalize(&mut wanted);
+        (Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits: exits.into() }, wanted)
+    }
+
+    /// Cycles until the distribution of a square is known, which is what detailed balance says.
+    fn cycles(side: usize) -> u64 {
+        let (level, wanted) = square(side);
+        let mut cycles = 0;
+        let mut go_on = |far| {
+            if let Progress::Solving { sweeps, .. } = far {
+                cycles = sweeps;
+            }
+            true
+        };
+        let mut budget = Budget::new(Limits::default(), &mut go_on);
+        let found = stationary(&level, false, &mut budget).unwrap().expect("settled");
+        for (found, wanted) in found.iter().zip(&wanted) {
+            assert!((found - wanted).abs() < 1e-9 * wanted, "{found:e} {wanted:e}");
+        }
+        cycles
+    }
+
+    /// Weights that fall over a long way take hardly more cycles the longer it is.
+    #[test]
+    fn wide_squares_take_about_as_many_cycles_as_narrow_ones() {
+        let (narrow, wide) = (cycles(60), cycles(240));
+        assert!(wide < 60 && wide < narrow + 20, "{narrow} {wide}");
     }
 }
