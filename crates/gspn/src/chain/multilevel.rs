@@ -84,7 +84,9 @@ fn from(
             let size = now.max(least);
             if size > 0.0 && !now.is_nan() { most.max((now - before).abs() / size) } else { f64::INFINITY }
         });
-        if change.is_infinite() && cycle > ANEW {
+        // Weights that all fell below what a number can say do not change any more, and are no solution.
+        let lost = weights.iter().all(|weight| *weight <= 0.0);
+        if lost || change.is_infinite() && cycle > ANEW {
             return Ok(None);
         }
         if !past.is_empty() || !course.is_empty() {
