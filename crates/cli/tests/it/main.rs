@@ -107,6 +107,8 @@ impl Scene {
         let args = [args, &["--output", "json"]].concat();
         let said = self.run(&args);
         let (_, json) = said.split_once("--- stdout\n").unwrap_or_else(|| panic!("{said}"));
+        // What takes long tells of itself on the other stream.
+        let json = json.split("--- stderr\n").next().unwrap_or(json);
         serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {said}"))
     }
 }
