@@ -47,7 +47,7 @@ pub(super) fn populations(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> R
 
 /// By what so many tokens, with `common` as a divisor, are divided for a small and for a larger population; twice by 1 for none.
 fn two(all: u64, common: u64) -> [u64; 2] {
-    let mut divisors: Vec<u64> = (1..=common.min(10_000_000)).filter(|by| common % by == 0).collect();
+    let mut divisors: Vec<u64> = (1..=common.min(10_000_000)).filter(|by| common.is_multiple_of(*by)).collect();
     divisors.push(common);
     let small = |least: u64| divisors.iter().copied().filter(|by| all / by >= least).max().unwrap_or(1);
     let first = small(FEWEST.0);
