@@ -1,4 +1,5 @@
-//! Bounds of long-run means and throughputs without exploring markings: never a value, and never far more work than reading the net.
+//! Bounds of long-run means and throughputs without exploring a net: never a value, and never far more work than reading it. Only where there are
+//! immediates its first markings are looked at, whether time may stop there.
 //!
 //! Every net whose arcs bound its tokens has those of a linear program over what all long runs keep to (after Chiola, Anglano,
 //! Campos, Colom, Silva). Closed queueing networks have the asymptotic ones and those of balanced jobs (Zahorjan, Sevcik, Eager,
