@@ -10,32 +10,47 @@ use cost::calibration::{Calibration, SCHEMA, Step, Unit, fit, summary};
 
 use super::{Bed, Entry, Timings, all, machine, versions};
 use crate::awake::Awake;
+use crate::clock::{self, Stopwatch};
 use crate::record::median;
-use crate::{Failed, clock, process};
+use crate::{Failed, process};
 
 /// A timing this many times further from the median than half of all are was interrupted.
 const FAR: f64 = 12.0;
 /// How far half of all timings are from the median at least, relative: clocks are not better than that.
 const FINE: f64 = 2e-3;
+/// No process measures shorter than this, however little time is left.
+const SHORTEST: Duration = Duration::from_millis(10);
 
 /// How thoroughly steps are measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Processes that measure each step, one after the other.
     pub rounds: u32,
-    /// How long each measures.
+    /// How long each measures, at most.
     pub time: Duration,
+    /// How long all of them may take with what starts and ends them: where a machine is slow at that, each measures shorter.
+    pub within: Duration,
     /// Whether the calibration says that it was quick.
     pub quick: bool,
 }
 
 impl Plan {
-    /// About a minute and a half.
-    pub const FULL: Self = Self { rounds: 5, time: Duration::from_millis(100), quick: false };
+    /// Less than two minutes.
+    pub const FULL: Self =
+        Self { rounds: 5, time: Duration::from_millis(100), within: Duration::from_secs(110), quick: false };
     /// Each step once, for as long as in [`Self::FULL`]: what they are in this minute.
-    pub const MOMENT: Self = Self { rounds: 1, time: Duration::from_millis(100), quick: true };
+    pub const MOMENT: Self =
+        Self { rounds: 1, time: Duration::from_millis(100), within: Duration::from_secs(60), quick: true };
     /// A quarter of [`Self::FULL`].
-    pub const QUICK: Self = Self { rounds: 3, time: Duration::from_millis(25), quick: true };
+    pub const QUICK: Self =
+        Self { rounds: 3, time: Duration::from_millis(25), within: Duration::from_secs(40), quick: true };
+
+    /// How long the next of `left` processes measures, when `done` have taken `gone`, of which they measured for `measured`.
+    fn next(&self, (done, left): (u32, u32), gone: Duration, measured: Duration) -> Duration {
+        let around = gone.saturating_sub(measured).checked_div(done).unwrap_or_default();
+        let share = self.within.saturating_sub(gone).checked_div(left).unwrap_or_default();
+        share.saturating_sub(around).clamp(SHORTEST.min(self.time), self.time)
+    }
 }
 
 /// How this program is started to measure one step: with these words, and behind them what [`child`] takes.
@@ -59,9 +74,9 @@ impl Program {
 #[derive(Clone, Copy, Debug)]
 pub struct Told<'a> {
     /// Processes that have ended.
-    pub done: usize,
+    pub done: u32,
     /// Processes in all.
-    pub all: usize,
+    pub all: u32,
     /// The step that is next.
     pub step: &'a str,
 }
@@ -81,7 +96,8 @@ pub fn measure(
     // As in the runs that predictions are held against.
     let awake = Awake::start()?;
     let mut found: Vec<Vec<Timings>> = entries.iter().map(|_| Vec::new()).collect();
-    let (mut done, all) = (0, entries.len() * plan.rounds as usize);
+    let (mut done, all) = (0, entries.len() as u32 * plan.rounds);
+    let (watch, mut measured) = (Stopwatch::start(), Duration::ZERO);
     for round in 0..plan.rounds {
         let mut order: Vec<usize> = (0..entries.len()).collect();
         if round % 2 == 1 {
@@ -90,8 +106,10 @@ pub fn measure(
         for index in order {
             let id = entries[index].id();
             progress(Told { done, all, step: &id });
-            found[index].push(one(program, bed.folder(), &id, plan.time)?);
+            let time = plan.next((done, all - done), Duration::from_secs_f64(watch.seconds()), measured);
+            found[index].push(one(program, bed.folder(), &id, time)?);
             done += 1;
+            measured += time;
         }
     }
     let steps = entries.iter().zip(&found).map(|(entry, found)| step(entry, found)).collect::<Result<Vec<_>, _>>()?;
@@ -183,6 +201,23 @@ mod tests {
 
     fn entry() -> Entry {
         Entry::new("sign", "rsa-2048-pss", 32, |_| Err("never done".into()))
+    }
+
+    #[test]
+    fn processes_measure_shorter_where_starting_them_takes_long() {
+        let millis = Duration::from_millis;
+        let plan = Plan { rounds: 1, time: millis(100), within: millis(1_000), quick: true };
+        assert_eq!(plan.next((0, 8), millis(0), millis(0)), millis(100));
+        assert_eq!(plan.next((0, 20), millis(0), millis(0)), millis(50));
+        // The first five took 20 ms each besides: 25 ms remain for each of the others.
+        assert_eq!(plan.next((5, 10), millis(550), millis(450)), millis(25));
+        assert_eq!(plan.next((5, 10), millis(2_000), millis(450)), SHORTEST);
+        let mut gone = (millis(0), millis(0));
+        for done in 0..20 {
+            let time = plan.next((done, 20 - done), gone.0, gone.1);
+            gone = (gone.0 + time + millis(30), gone.1 + time);
+        }
+        assert!(gone.0 <= millis(1_000), "{gone:?}");
     }
 
     #[test]
