@@ -103,3 +103,36 @@ fn a_closed_network_with_rates_far_apart() {
 fn a_closed_network_with_a_part_that_hardly_takes_part() {
     compare(12, &[1e3, 1e-6, 1.6e3, 1.9e3, 2.2e3, 1.0e3], &[1e-9, 2.0, 3.0, 4.0, 5.0], 7);
 }
+
+/// Three stations in a ring, with one server each: what hangs on states that are hardly ever taken has its digits, beside what does not.
+#[test]
+fn rare_states_have_their_digits_where_a_question_hangs_on_them() {
+    let (customers, rates) = (450, [1.0, 1.1, 4.0]);
+    let places = (0..3).map(|at| json!({"name": format!("q{at}"), "tokens": if at == 0 { customers } else { 0 }}));
+    let transitions = (0..3).map(|at| {
+        let (from, to) = (format!("q{at}"), format!("q{}", (at + 1) % 3));
+        json!({"name": format!("s{at}"), "kind": "timed", "rate": rates[at], "in": {from: 1}, "out": {to: 1}})
+    });
+    let (places, transitions): (Vec<_>, Vec<_>) = (places.collect(), transitions.collect());
+    let asked = [("q1", 10), ("q1", 440), ("q2", 30), ("q2", 60), ("q2", 200), ("q2", 450)];
+    let asks = asked.map(
+        |(place, least)| json!({"id": format!("{place} {least}"), "kind": "prob", "where": [[place, ">=", least]]}),
+    );
+    let document = json!({"net": {"places": places, "transitions": transitions}, "ask": asks});
+    let document = json::read(document.to_string().as_bytes()).unwrap();
+    let mut go_on = |_| true;
+    let answer = ask::answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut go_on)).unwrap();
+    let shares: [f64; 3] = rates.map(|rate| 1.0 / rate);
+    // Sums over all ways to spread so many customers.
+    let mut sums = vec![0.0; customers + 1];
+    sums[0] = 1.0;
+    for share in shares {
+        (1..=customers).for_each(|count| sums[count] += share * sums[count - 1]);
+    }
+    for (place, least) in asked {
+        let at = if place == "q1" { 1 } else { 2 };
+        let wanted = shares[at].powi(least as i32) * sums[customers - least] / sums[customers];
+        let Some(Value::Number(found)) = answer.values.get(&format!("{place} {least}")) else { panic!("{answer:?}") };
+        assert!((found - wanted).abs() < 1e-8 * wanted, "{place} {least}: {found:e} {wanted:e}");
+    }
+}

@@ -146,6 +146,13 @@ impl Solved {
         let Value::Number(value) = self.value(net, of, budget)? else {
             return Err(Refusal::new(Class::Unsupported, "", "a count of markings does not change with a rate"));
         };
+        if let Question::MeanTokens { at: None, .. }
+        | Question::Probability { at: None, .. }
+        | Question::Throughput { at: None, .. } = of
+        {
+            // What a rate changes may hang on rare states even where the value does not.
+            self.solution.long_run(budget)?;
+        }
         let (chain, initial) = (self.solution.space.chain(), self.solution.space.initial());
         let found = || match &self.solution.known {
             Some(Ok(found)) => Ok(found),

@@ -46,10 +46,34 @@ impl Solution {
         }
     }
 
+    /// The long run with each state as well known as any other.
     pub(crate) fn long_run(&mut self, budget: &mut Budget<'_>) -> Result<&LongRun, Refusal> {
+        if self.common_run(budget)?.least > 0.0 {
+            let Self { space, known, .. } = self;
+            let settle = |found: &LongRun| chain::settled(space.chain(), space.initial(), found, budget);
+            *known = known.as_ref().and_then(|found| found.as_ref().ok()).map(settle);
+        }
+        self.common_run(budget)
+    }
+
+    /// The long run, where rare states may be less well known.
+    fn common_run(&mut self, budget: &mut Budget<'_>) -> Result<&LongRun, Refusal> {
         let Self { space, known, .. } = self;
-        let solved = known.get_or_insert_with(|| chain::long_run(space.chain(), space.initial(), budget));
+        let solved = known.get_or_insert_with(|| chain::common(space.chain(), space.initial(), budget));
         solved.as_ref().map_err(Clone::clone)
+    }
+
+    /// The mean of `rewards` in the long run; rare states are solved for only where it may hang on them.
+    fn in_the_long_run(&mut self, rewards: &[f64], budget: &mut Budget<'_>) -> Result<f64, Refusal> {
+        let found = self.common_run(budget)?;
+        let rare = found.least * chain::sum(rewards.iter().map(|reward| reward.abs()));
+        if rare > 0.0 {
+            let counts = found.distribution.iter().zip(rewards).map(|(share, reward)| share * reward.abs());
+            if chain::sum(counts) < rare {
+                return Ok(dot(&self.long_run(budget)?.distribution, rewards));
+            }
+        }
+        Ok(dot(&found.distribution, rewards))
     }
 
     /// Closed classes of states; no long run is solved for them.
@@ -62,7 +86,7 @@ impl Solution {
 
     /// Mean time until a closed class is entered. Where the long run inside of these cannot be solved, this may be known all the same.
     pub(crate) fn time_to_bottom(&mut self, budget: &mut Budget<'_>) -> Result<f64, Refusal> {
-        let refusal = match self.long_run(budget) {
+        let refusal = match self.common_run(budget) {
             Ok(long_run) => return Ok(long_run.time_to_bottom),
             Err(refusal) => refusal,
         };
@@ -77,7 +101,7 @@ impl Solution {
 
     /// The mean of `rewards` at a time, or in the long run.
     pub(crate) fn mean(&mut self, at: Option<f64>, rewards: &[f64], budget: &mut Budget<'_>) -> Result<f64, Refusal> {
-        let Some(at) = at else { return Ok(dot(&self.long_run(budget)?.distribution, rewards)) };
+        let Some(at) = at else { return self.in_the_long_run(rewards, budget) };
         let Self { space, at: known, method, .. } = self;
         let (chain, initial) = (space.chain(), space.initial());
         let solved = known.entry(at.to_bits()).or_insert_with(|| chain::at(chain, initial, at, budget));

@@ -287,6 +287,33 @@ impl Level<'_> {
         level
     }
 
+    /// The states that have more than `least`, are reached from where most is by way of such states, and lead back there.
+    #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+    pub(super) fn likely(&self, weights: &[f64], least: f64) -> Vec<u32> {
+        let components = components::of(&Likely(&self.starts, &self.sources, weights, least));
+        let most = (0..self.len()).max_by(|one, other| weights[*one].total_cmp(&weights[*other]));
+        let inside = |state: usize| most.is_some_and(|most| components.of[state] == components.of[most]);
+        (0..self.len()).filter(|state| inside(*state)).map(|state| state as u32).collect()
+    }
+
+    /// These states without what leads to others.
+    pub(super) fn inner(&self, states: &[u32]) -> Level<'static> {
+        let mut at = vec![NONE; self.len()];
+        states.iter().zip(0..).for_each(|(state, place)| at[*state as usize] = place);
+        let (mut starts, mut sources, mut rates) = (vec![0_u32], Vec::new(), Vec::new());
+        let mut exits = vec![0.0; states.len()];
+        for state in states {
+            for (from, rate) in self.column(*state as usize).filter(|(from, _)| at[*from] != NONE) {
+                sources.push(at[from]);
+                rates.push(rate);
+                exits[at[from] as usize] += rate;
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "no more edges than before")]
+            starts.push(sources.len() as u32);
+        }
+        Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits: exits.into() }
+    }
+
     /// Leaves to themselves what does not belong to where most is: nothing leads there or from there, and they are not left.
     fn keep_together(&mut self, weights: &[f64]) {
         let components = components::of(&Likely(&self.starts, &self.sources, weights, 0.0));
@@ -322,13 +349,13 @@ impl Graph for Likely<'_> {
     }
 }
 
-/// Whether the states that have more than `least` are reached from each other by way of such states only: then those that have less
-/// decide nothing. `starts` and `sources` say which states lead to each.
-pub(super) fn together(starts: &[u32], sources: &[u32], weights: &[f64], least: f64) -> bool {
-    if weights.iter().all(|weight| *weight > least) {
+/// Whether the states that have more than the second weight are reached from each other by way of such that have more than the first, which
+/// is not more: then those that have less decide nothing. `starts` and `sources` say which states lead to each.
+pub(super) fn together(starts: &[u32], sources: &[u32], weights: &[f64], [way, least]: [f64; 2]) -> bool {
+    if weights.iter().all(|weight| *weight > way) {
         return true;
     }
-    let components = components::of(&Likely(starts, sources, weights, least));
+    let components = components::of(&Likely(starts, sources, weights, way));
     let mut likely = weights.iter().zip(&components.of).filter(|(weight, _)| **weight > least).map(|(_, of)| of);
     let first = likely.next();
     likely.all(|of| Some(of) == first)

@@ -2,7 +2,7 @@
 
 use super::band::Band;
 use super::solve::{Component, sum};
-use super::{Chain, Incoming, quick};
+use super::{Chain, Incoming, multilevel, quick};
 use crate::Budget;
 use crate::components::{self, Components};
 use crate::{Class, Refusal};
@@ -25,6 +25,8 @@ pub struct LongRun {
     pub time_to_bottom: f64,
     /// The largest `|sum of flows in - flow out|` of a state over the largest flow out, in the closed classes.
     pub residual: f64,
+    /// Shares below this are right to this times what others are right to relatively, and no better; 0 where all are right relatively.
+    pub(crate) least: f64,
 }
 
 /// Follows `initial` (state, probability) into the closed classes.
@@ -32,12 +34,37 @@ pub struct LongRun {
 /// # Errors
 /// When the equations cannot be solved within the budget, or do not pass their checks.
 pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) -> Result<LongRun, Refusal> {
+    run(chain, initial, true, budget)
+}
+
+/// The same, where rare states may be less well known: see [`LongRun::least`].
+pub(crate) fn common(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) -> Result<LongRun, Refusal> {
+    run(chain, initial, false, budget)
+}
+
+/// Goes on until rare states are known as well as others.
+pub(crate) fn settled(
+    chain: &Chain,
+    initial: &[(u32, f64)],
+    found: &LongRun,
+    budget: &mut Budget<'_>,
+) -> Result<LongRun, Refusal> {
+    let incoming = chain.incoming();
+    let nodes: Vec<u32> = (0..).take(chain.len()).collect();
+    let level = Component { chain, incoming: &incoming, nodes: &nodes }.level();
+    match multilevel::settled(&level, found.distribution.clone(), budget)? {
+        Some(distribution) => of_whole(chain, initial, (distribution, 0.0)),
+        None => long_run(chain, initial, budget),
+    }
+}
+
+fn run(chain: &Chain, initial: &[(u32, f64)], whole: bool, budget: &mut Budget<'_>) -> Result<LongRun, Refusal> {
     let incoming = chain.incoming();
     // Most chains come back to where they start: that is seen sooner than which components others have.
     let onward = || each_from_before(chain, &incoming) || all_reached(chain.len(), |state| chain.targets(state));
-    let whole = onward() && all_reached(chain.len(), |state| incoming.column(state).map(|(from, _)| from));
-    if whole && !chain.is_empty() {
-        return of_all(chain, incoming, initial, budget);
+    let one = onward() && all_reached(chain.len(), |state| incoming.column(state).map(|(from, _)| from));
+    if one && !chain.is_empty() {
+        return of_whole(chain, initial, stationary(chain, incoming, whole, budget)?);
     }
     let components = components::of(chain);
     let mut flow = vec![0.0; chain.len()];
@@ -50,6 +77,7 @@ pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) 
         spent: vec![0.0; chain.len()],
         time_to_bottom: 0.0,
         residual: 0.0,
+        least: 0.0,
     };
     for component in (0..components.len()).rev() {
         let part = Component { chain, incoming: &incoming, nodes: components.nodes(component) };
@@ -97,43 +125,43 @@ pub fn bottoms(chain: &Chain) -> usize {
     closed(chain).1
 }
 
-/// The same where each state is reached from each.
-fn of_all(
-    chain: &Chain,
-    incoming: Incoming,
-    initial: &[(u32, f64)],
-    budget: &mut Budget<'_>,
-) -> Result<LongRun, Refusal> {
+/// The long run where each state is reached from each, and what it is with one time unit in all.
+fn of_whole(chain: &Chain, initial: &[(u32, f64)], (shares, least): (Vec<f64>, f64)) -> Result<LongRun, Refusal> {
     let weight = sum(initial.iter().map(|(_, probability)| *probability));
-    let mut distribution = stationary(chain, incoming, budget)?;
-    distribution.iter_mut().for_each(|share| *share *= weight);
+    let distribution = shares.into_iter().map(|share| share * weight).collect();
     let spent = vec![0.0; chain.len()];
-    let mut found = LongRun { distribution, bottoms: 1, spent, time_to_bottom: 0.0, residual: 0.0 };
+    let mut found = LongRun { distribution, bottoms: 1, spent, time_to_bottom: 0.0, residual: 0.0, least };
     check(chain, |_, _| true, &mut found)?;
     Ok(found)
 }
 
-fn stationary(chain: &Chain, incoming: Incoming, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
+/// The stationary distribution, and [`LongRun::least`], which is 0 where it is to be `whole`.
+fn stationary(
+    chain: &Chain,
+    incoming: Incoming,
+    whole: bool,
+    budget: &mut Budget<'_>,
+) -> Result<(Vec<f64>, f64), Refusal> {
     let mut incoming = incoming;
     if Band::suits(chain.len()) {
         let nodes: Vec<u32> = (0..).take(chain.len()).collect();
-        let whole = Component { chain, incoming: &incoming, nodes: &nodes };
-        if let Some(band) = Band::first(&whole, budget)
-            && let Some(weights) = band.stationary(&whole, budget)?
+        let all = Component { chain, incoming: &incoming, nodes: &nodes };
+        if let Some(band) = Band::first(&all, budget)
+            && let Some(weights) = band.stationary(&all, budget)?
         {
-            return Ok(weights);
+            return Ok((weights, 0.0));
         }
     }
     if quick::suits(chain, budget) {
         if let Some(weights) = quick::of_all(chain, incoming, budget)? {
-            return Ok(weights);
+            return Ok((weights, 0.0));
         }
         // Only now are they needed once more.
         incoming = chain.incoming();
     }
     let nodes: Vec<u32> = (0..).take(chain.len()).collect();
-    let whole = Component { chain, incoming: &incoming, nodes: &nodes };
-    if chain.len() == 1 { Ok(vec![1.0]) } else { whole.slowly_stationary(budget) }
+    let all = Component { chain, incoming: &incoming, nodes: &nodes };
+    if chain.len() == 1 { Ok((vec![1.0], 0.0)) } else { all.slowly_stationary(whole, budget) }
 }
 
 /// Whether each state but the first is reached from one before it, and so from the first: a walk need not be made then.
@@ -230,7 +258,7 @@ mod tests {
         let why = |rates: [f64; 2], distribution: [f64; 2]| {
             let chain = Chain::from_rows(vec![0, 1, 2], vec![1, 0], rates.to_vec());
             let (distribution, spent) = (distribution.to_vec(), vec![0.0; 2]);
-            let mut found = LongRun { distribution, bottoms: 1, spent, time_to_bottom: 0.0, residual: 0.0 };
+            let mut found = LongRun { distribution, bottoms: 1, spent, time_to_bottom: 0.0, residual: 0.0, least: 0.0 };
             check(&chain, |_, _| true, &mut found).map_err(|refusal| refusal.why)
         };
         assert_eq!(why([1.0, 3.0], [0.75, 0.25]), Ok(()));

@@ -31,15 +31,52 @@ const LONG: usize = 100_000;
 /// Cycles after which a change that is still more than this is slow: weights that fall over a long way. Then groups are made otherwise and
 /// are taken twice as far as their chain says, because what is wrong within them hides half of what is wrong between; but not for ever.
 const PATIENT: usize = 18;
-const SLOW: f64 = 10.0;
+const SLOW: f64 = 0.1;
 const FARTHER: usize = 120;
 /// How far two solutions may be apart, relatively and state by state.
 const AGREE: f64 = 1e-9;
+/// What states have that matter to most questions: with less, a state among [`MANY`] counts as if it had so much where that is enough.
+const COMMON: f64 = 1e-30;
+/// What states count for at least meanwhile: those that matter are to be reached from each other by way of such.
+const RARE: f64 = 1e-40;
+/// After so many cycles the states that have more than this are solved by themselves first, where they are few: that is hardly more than
+/// they will have in the end.
+const EARLY: usize = 8;
+const CORE: f64 = 1e-100;
 
 /// The stationary distribution; `None` when the cycles do not settle. With `twice` it is solved from two starts.
 pub(super) fn stationary(level: &Level<'_>, twice: bool, budget: &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal> {
     let found = above(level, NOTHING, twice, budget)?;
-    Ok(found.filter(|weights| together(&level.starts, &level.sources, weights, NOTHING)))
+    Ok(found.filter(|weights| together(&level.starts, &level.sources, weights, [NOTHING; 2])))
+}
+
+/// The same where it is enough that rare states are right to as much as this times what others are right to relatively; nothing where all
+/// are.
+pub(super) fn commonly_stationary(
+    level: &Level<'_>,
+    budget: &mut Budget<'_>,
+) -> Result<Option<(Vec<f64>, f64)>, Refusal> {
+    if level.len() <= MANY {
+        return Ok(stationary(level, false, budget)?.map(|weights| (weights, 0.0)));
+    }
+    let Some(weights) = above(level, RARE, false, budget)? else { return Ok(None) };
+    if weights.iter().all(|weight| *weight >= COMMON) {
+        return Ok(Some((weights, 0.0)));
+    }
+    if together(&level.starts, &level.sources, &weights, [RARE, COMMON]) {
+        return Ok(Some((weights, COMMON)));
+    }
+    Ok(settled(level, weights, budget)?.map(|weights| (weights, 0.0)))
+}
+
+/// The stationary distribution from weights of which those of common states are right.
+pub(super) fn settled(
+    level: &Level<'_>,
+    weights: Vec<f64>,
+    budget: &mut Budget<'_>,
+) -> Result<Option<Vec<f64>>, Refusal> {
+    let found = from(level, weights, NOTHING, budget)?;
+    Ok(found.filter(|weights| together(&level.starts, &level.sources, weights, [NOTHING; 2])))
 }
 
 /// The same, where states that have less than `least` count as if they had so much.
@@ -76,6 +113,10 @@ fn from(
         if cycle < ANEW || farther && cycle < PATIENT + ANEW || cycle.is_multiple_of(ANEW) {
             groups.clear();
         }
+        if cycle == EARLY && least >= RARE && core(level, &mut weights, budget)? {
+            (past, course) = (Past::default(), Course::default());
+            (changes, falls) = (Vec::new(), Vec::new());
+        }
         let before = weights.clone();
         let far = Progress::Solving { sweeps: cycle as u64, error: changes.first().copied().unwrap_or(1.0) };
         cycle_over(level, &mut weights, &mut groups, farther, far, budget)?;
@@ -105,14 +146,28 @@ fn from(
             return Ok(Some(weights));
         }
         if farther {
-            course.ahead(&before, &mut weights, least);
+            course.ahead(&before, &mut weights, least.min(NOTHING));
             normalize(&mut weights);
-        } else if let Some(ahead) = past.ahead(&before, &weights, least) {
+        } else if let Some(ahead) = past.ahead(&before, &weights, least.min(NOTHING)) {
             weights = ahead;
             normalize(&mut weights);
         }
     }
     Ok(None)
+}
+
+/// Solves the states of which most have more than [`CORE`] as if there were no others, where they are few; whether they were solved.
+fn core(level: &Level<'_>, weights: &mut [f64], budget: &mut Budget<'_>) -> Result<bool, Refusal> {
+    let states = level.likely(weights, CORE);
+    if states.len() < DIRECT || 2 * states.len() > level.len() {
+        return Ok(false);
+    }
+    let mut start: Vec<f64> = states.iter().map(|state| weights[*state as usize]).collect();
+    normalize(&mut start);
+    let Some(found) = from(&level.inner(&states), start, RARE, budget)? else { return Ok(false) };
+    states.iter().zip(found).for_each(|(state, weight)| weights[*state as usize] = weight);
+    normalize(weights);
+    Ok(true)
 }
 
 /// One cycle on `level`: sweeps, the groups twice, sweeps; `farther` takes the groups twice as far as their chain says. `groups` holds those
@@ -314,6 +369,24 @@ mod tests {
         }
         normalize(&mut wanted);
         (Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits: exits.into() }, wanted)
+    }
+
+    /// Rare states are known as well as common ones once they are settled.
+    #[test]
+    fn rare_states_are_known_well_once_they_are_settled() {
+        let (level, wanted) = square(340);
+        let mut go_on = |_| true;
+        let mut budget = Budget::new(Limits::default(), &mut go_on);
+        let (common, least) = commonly_stationary(&level, &mut budget).unwrap().expect("settled");
+        assert_eq!(least, COMMON);
+        let off = |found: &[f64], least: f64| {
+            let off = found.iter().zip(&wanted).map(|(found, wanted)| (found - wanted).abs() / wanted.max(least));
+            off.fold(0.0, f64::max)
+        };
+        assert!(off(&common, least) < 1e-9, "{:e}", off(&common, least));
+        let rare = off(&common, 0.0);
+        let whole = settled(&level, common, &mut budget).unwrap().expect("settled");
+        assert!(off(&whole, 0.0) < 1e-9 && off(&whole, 0.0) < rare, "{:e} {rare:e}", off(&whole, 0.0));
     }
 
     /// Cycles until the distribution of a square is known, which is what detailed balance says.

@@ -130,7 +130,7 @@ impl<'a> Scaled<'a> {
         }
         let mut weights: Vec<f64> = pairs.into_iter().map(|[one, _]| one).collect();
         normalize(&mut weights);
-        Ok(Some(weights).filter(|weights| together(&self.starts, &self.sources, weights, NOTHING)))
+        Ok(Some(weights).filter(|weights| together(&self.starts, &self.sources, weights, [NOTHING; 2])))
     }
 
     /// What a state counts for at least, however little it has; nothing where it may be much against what is outside.

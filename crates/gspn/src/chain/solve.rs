@@ -41,37 +41,44 @@ impl<'a> Component<'a> {
         }
         match quick::stationary(self, budget)? {
             Some(weights) => Ok(weights),
-            None => self.slowly_stationary(budget),
+            None => Ok(self.slowly_stationary(true, budget)?.0),
         }
     }
 
-    /// The same, where quick sweeps do not settle.
-    pub(super) fn slowly_stationary(&self, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
+    /// The same, where quick sweeps do not settle. Where it need not be `whole`, rare states may be right to as much only as the number
+    /// says beside it times what others are right to relatively.
+    pub(super) fn slowly_stationary(&self, whole: bool, budget: &mut Budget<'_>) -> Result<(Vec<f64>, f64), Refusal> {
         if let Some(band) = Band::next(self, budget)
             && let Some(found) = band.stationary(self, budget)?
         {
-            return Ok(found);
+            return Ok((found, 0.0));
         }
         if let Some(eliminated) = self.eliminate_first(None, budget)? {
-            return Ok(eliminated.stationary());
+            return Ok((eliminated.stationary(), 0.0));
         }
         let mut apart = sweep::decoupled(self);
         if !apart {
             match sweep::stationary(self, budget)? {
-                Outcome::Settled(weights) => return Ok(weights),
+                Outcome::Settled(weights) => return Ok((weights, 0.0)),
                 Outcome::Slow => {}
                 Outcome::Stuck => apart = true,
             }
         }
-        if let Some(weights) = multilevel::stationary(&self.level(), apart, budget)? {
-            return Ok(weights);
+        let level = self.level();
+        let found = if whole || apart {
+            multilevel::stationary(&level, apart, budget)?.map(|weights| (weights, 0.0))
+        } else {
+            multilevel::commonly_stationary(&level, budget)?
+        };
+        if let Some(found) = found {
+            return Ok(found);
         }
         if let Some(band) = Band::last(self, budget)
             && let Some(found) = band.stationary(self, budget)?
         {
-            return Ok(found);
+            return Ok((found, 0.0));
         }
-        Ok(self.eliminate_at_any_price(None, budget)?.stationary())
+        Ok((self.eliminate_at_any_price(None, budget)?.stationary(), 0.0))
     }
 
     /// Time spent in each state before the component is left.

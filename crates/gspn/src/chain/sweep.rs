@@ -144,7 +144,7 @@ pub(super) fn stationary(component: &Component<'_>, budget: &mut Budget<'_>) -> 
     normalize(&mut weights);
     if weights.iter().any(|weight| *weight <= NOTHING) {
         let level = component.level();
-        if !together(&level.starts, &level.sources, &weights, NOTHING) {
+        if !together(&level.starts, &level.sources, &weights, [NOTHING; 2]) {
             return Ok(Outcome::Stuck);
         }
     }
