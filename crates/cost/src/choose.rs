@@ -30,6 +30,7 @@ mod table;
 mod tagged;
 mod times;
 mod trial;
+mod turns;
 mod unit;
 mod verify;
 mod walk;

@@ -3,7 +3,7 @@
 //! A request is a token. A step that takes time is a timed transition (a few in a row where its time is not exponential), a step that takes
 //! none an immediate one. A node is a place with a token for each core: the request takes one, keeps it while its steps stay on that node,
 //! and gives it back when it goes elsewhere or waits for a message. A pool is a place with a token for each unit; a request that finds too few
-//! gives its core back and waits. Who waits for a core or a pool is served in no order. Decisions and steps
+//! gives its core back and waits. In which order those who wait are served, the net does not say (`choose::turns` does). Decisions and steps
 //! without time have priority over taking a core, so that a step that costs nothing changes nothing. Where a request does several things at
 //! once it is a token in each branch (`parallel`).
 

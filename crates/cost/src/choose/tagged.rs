@@ -1,8 +1,8 @@
 //! One request followed through the whole net, where those in service wait for each other: how long it takes is a passage.
 //!
 //! Each place of requests gets a second one for the request that is followed, each transition a second one that moves it, over the same cores,
-//! lines, pools and threads. Of all who wait for a core each is as likely to be served next, the followed one, too. Who waits for a thread is served
-//! as he came: who comes after the followed one waits behind him.
+//! lines, pools and threads. Where those who wait are served as they came (`turns`), who comes after the followed one waits behind it; elsewhere
+//! each of them is as likely to be next, the followed one, too.
 //!
 //! A closed workload follows one of its clients for ever; of an open one, an arriving request is followed where nobody is. Where it comes to is
 //! what arriving requests find in the long run of the net as it was. The mean of the passage must be what Little's law says of that
@@ -15,6 +15,7 @@ use gspn::net::{Arc, Kind, Net, Place, Transition};
 use hashbrown::HashMap;
 
 use super::passage::Passage;
+use super::turns::in_turn;
 use crate::net::Laid;
 use crate::{Class, Fault};
 
@@ -102,48 +103,50 @@ fn follow(laid: &Laid) -> Result<Followed, Fault> {
     if !laid.open {
         places[laid.source].tokens = places[laid.source].tokens.saturating_sub(1);
     }
-    let gate = laid.queue.map(|start| {
-        let more = |name: &str, tokens| Place { name: name.to_owned(), tokens };
-        places.extend([more(&format!("{mark} behind"), 0), more(&format!("{mark} not at the gate"), 1)]);
-        Gate { start, second: second(start), behind: 2 * own, clear: 2 * own + 1 }
-    });
-    let mut net = Second { transitions: Vec::new(), resource: &resource, mark: &mark };
+    let turns = in_turn(laid);
+    let mut gates = vec![None; own];
+    for start in (0..own).filter(|place| turns[*place]) {
+        let behind = places.len();
+        let more = |name: &str, tokens| Place { name: format!("{mark} {name} {start}"), tokens };
+        places.extend([more("behind", 0), more("not at", 1), more("at", 0)]);
+        gates[start] = Some(Gate { start, second: second(start), behind, clear: behind + 1, all: behind + 2 });
+    }
+    let gate = |arcs: &[Arc]| arcs.iter().find_map(|arc| gates[arc.place]);
+    let mut net = Second { transitions: Vec::new(), mark: &mark };
     let mut comes = 0;
     for (index, it) in laid.net.transitions().iter().enumerate() {
         let moved = |arcs: &[Arc]| arcs.iter().map(|arc| Arc { place: second(arc.place), ..*arc }).collect::<Vec<_>>();
+        let (leaves, enters) = (gate(&it.inputs), gate(&it.outputs));
+        // The others.
+        let mut they = it.clone();
+        they.inputs.extend(leaves.map(|gate| arc(gate.all)));
+        they.outputs.extend(enters.map(|gate| arc(gate.all)));
         let (mut inputs, mut outputs) = (moved(&it.inputs), moved(&it.outputs));
+        inputs.extend(leaves.map(|gate| arc(gate.all)));
+        outputs.extend(enters.map(|gate| arc(gate.all)));
+        inputs.extend(enters.map(|gate| arc(gate.clear)));
+        outputs.extend(leaves.map(|gate| arc(gate.clear)));
         if index == laid.begin {
             comes = net.transitions.len();
             if laid.open {
                 inputs.push(arc(laid.source));
             }
-            if let Some(gate) = gate {
-                inputs.push(arc(gate.clear));
-            }
-            net.put(it, inputs, outputs, Vec::new());
-            net.begin(it, gate);
-            continue;
-        }
-        if laid.open && (index == laid.end || Some(index) == laid.aborted) {
+        } else if laid.open && (index == laid.end || Some(index) == laid.aborted) {
             outputs.push(arc(laid.source));
         }
-        match gate {
-            Some(gate) if it.inputs.iter().any(|arc| arc.place == gate.start) => {
-                outputs.push(arc(gate.clear));
-                net.put(it, inputs, outputs, vec![arc(gate.start)]);
-                net.put(it, it.inputs.clone(), it.outputs.clone(), Vec::new());
-            }
-            _ if takes(it, &resource) => net.in_no_order(it, inputs, outputs),
-            _ => {
-                net.put(it, inputs, outputs, Vec::new());
-                net.put(it, it.inputs.clone(), it.outputs.clone(), Vec::new());
-            }
-        }
+        // Who waits in no order counts one by one: the followed one as much as each of the others. Of those in a row the first counts for all.
+        let counts = matches!(it.kind, Kind::Immediate { by: Some(_), .. });
+        let (mine, theirs) = match leaves {
+            Some(gate) => (Some(gate.all), Some(gate.all)),
+            None => (None, it.inputs.iter().map(|arc| arc.place).find(|place| !resource[*place])),
+        };
+        net.put(it, (inputs, outputs), leaves.map(|gate| gate.start), mine.filter(|_| counts));
+        net.others(&they, enters, theirs.filter(|_| counts));
     }
-    if let Some(gate) = gate {
+    for gate in gates.iter().flatten() {
         let kind = Kind::Immediate { weight: 1.0, priority: crate::net::FIRST, by: None };
         let (inputs, outputs) = (vec![arc(gate.behind)], vec![arc(gate.start)]);
-        let name = format!("{mark} moves up");
+        let name = format!("{mark} {} moves up", gate.start);
         net.transitions.push(Transition { name, kind, inputs, outputs, inhibitors: vec![arc(gate.second)] });
     }
     Ok(Followed { net: gspn::net::build("followed", places, net.transitions)?, away, comes })
@@ -158,7 +161,7 @@ fn mark(net: &Net) -> String {
     mark
 }
 
-/// Where requests wait for threads.
+/// Where requests wait and are served as they came.
 #[derive(Clone, Copy)]
 struct Gate {
     start: usize,
@@ -168,49 +171,38 @@ struct Gate {
     behind: usize,
     /// The followed one does not wait.
     clear: usize,
+    /// All who wait.
+    all: usize,
 }
 
 const fn arc(place: usize) -> Arc {
     Arc { place, count: 1 }
 }
 
-/// Whether it waits for something.
-fn takes(it: &Transition, resource: &[bool]) -> bool {
-    matches!(it.kind, Kind::Immediate { .. }) && it.inputs.iter().any(|arc| resource[arc.place])
-}
-
 struct Second<'a> {
     transitions: Vec<Transition>,
-    resource: &'a [bool],
     mark: &'a str,
 }
 
 impl Second<'_> {
-    fn put(&mut self, like: &Transition, inputs: Vec<Arc>, outputs: Vec<Arc>, inhibitors: Vec<Arc>) {
+    /// A transition like another, which fires only while `not` is empty and counts as the tokens of `by` say, where there are such.
+    fn put(&mut self, like: &Transition, arcs: (Vec<Arc>, Vec<Arc>), not: Option<usize>, by: Option<usize>) {
         let name = format!("{} {} {}", self.mark, self.transitions.len(), like.name);
-        self.transitions.push(Transition { name, kind: like.kind.clone(), inputs, outputs, inhibitors });
-    }
-
-    /// The others come: behind the followed one while it waits for a thread.
-    fn begin(&mut self, it: &Transition, gate: Option<Gate>) {
-        let Some(gate) = gate else { return self.put(it, it.inputs.clone(), it.outputs.clone(), Vec::new()) };
-        self.put(it, it.inputs.clone(), it.outputs.clone(), vec![arc(gate.second)]);
-        self.put(it, it.inputs.clone(), vec![arc(gate.behind)], vec![arc(gate.clear)]);
-    }
-
-    /// Who waits is served in no order: the followed one counts as much as each of the others.
-    fn in_no_order(&mut self, it: &Transition, inputs: Vec<Arc>, outputs: Vec<Arc>) {
-        let from = it.inputs.iter().map(|arc| arc.place).find(|place| !self.resource[*place]);
-        self.put(it, inputs, outputs, Vec::new());
-        self.count(None);
-        self.put(it, it.inputs.clone(), it.outputs.clone(), Vec::new());
-        self.count(from);
-    }
-
-    /// The weight of the last one counts the tokens of a place.
-    fn count(&mut self, place: Option<usize>) {
-        if let Some(Kind::Immediate { by, .. }) = self.transitions.last_mut().map(|last| &mut last.kind) {
-            *by = place;
+        let mut kind = like.kind.clone();
+        if let Kind::Immediate { by: counts, .. } = &mut kind {
+            *counts = by;
         }
+        let inhibitors = not.map(arc).into_iter().collect();
+        self.transitions.push(Transition { name, kind, inputs: arcs.0, outputs: arcs.1, inhibitors });
+    }
+
+    /// What the others do: where they come to a gate, behind the followed one while it waits there.
+    fn others(&mut self, it: &Transition, enters: Option<Gate>, by: Option<usize>) {
+        let Some(gate) = enters else {
+            return self.put(it, (it.inputs.clone(), it.outputs.clone()), None, by);
+        };
+        self.put(it, (it.inputs.clone(), it.outputs.clone()), Some(gate.second), by);
+        let behind = |to: &Arc| if to.place == gate.start { Arc { place: gate.behind, ..*to } } else { *to };
+        self.put(it, (it.inputs.clone(), it.outputs.iter().map(behind).collect()), Some(gate.clear), by);
     }
 }

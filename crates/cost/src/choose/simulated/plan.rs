@@ -3,6 +3,7 @@
 use gspn::net::{Arc, Kind, Rate, Transition};
 use hashbrown::HashSet;
 
+use super::super::turns::in_turn;
 use crate::net::{Laid, Stage};
 use crate::{Class, Fault};
 
@@ -55,8 +56,10 @@ pub(super) struct Plan {
     pub(super) resources: Vec<u32>,
     /// The parallel fragments.
     pub(super) forks: Vec<Fork>,
-    /// The one that is had in the order of coming.
+    /// The one that is had before all others.
     pub(super) threads: Option<usize>,
+    /// Of each place whether those who wait there are served as they came.
+    pub(super) in_turn: Vec<bool>,
     /// Whether somebody may wait for a pool.
     pub(super) has_pools: bool,
 }
@@ -112,7 +115,8 @@ impl Plan {
             _ => None,
         });
         let resources = laid.resources.iter().map(|place| count(places[*place].tokens)).collect();
-        let mut plan = Self { stops, start, resources, forks, threads, has_pools: !laid.pools.is_empty() };
+        let (in_turn, has_pools) = (in_turn(laid), !laid.pools.is_empty());
+        let mut plan = Self { stops, start, resources, forks, threads, in_turn, has_pools };
         plan.join();
         Ok(plan)
     }

@@ -1,7 +1,7 @@
 //! Requests one after the other through the places of a plan.
 //!
-//! Threads are had in the order of coming. Who waits for a core or a line is served in no order, as in the net: each of those who wait is as
-//! likely to be next. Each request, and each of its branches, has random numbers of its own, so that two plans that differ in one time see the same
+//! Where requests wait for what is waited for nowhere else (`turns`), they are served as they came; elsewhere in no order: each of those who wait is
+//! as likely to be next. Each request, and each of its branches, has random numbers of its own, so that two plans that differ in one time see the same
 //! requests.
 
 use std::cmp::Reverse;
@@ -79,8 +79,8 @@ pub(super) struct Run<'a> {
     /// Of each resource how many are free, and the places in which somebody waits for it.
     left: Vec<u32>,
     wanted: Vec<Vec<usize>>,
-    /// Who waits in each place in no order, and who waits for a thread.
-    waiting: Vec<Vec<u32>>,
+    /// Who waits in each place, as they came where they are served so, and who waits for a thread.
+    waiting: Vec<VecDeque<u32>>,
     queue: VecDeque<u32>,
     /// Resources of which something may be had.
     stirred: Vec<usize>,
@@ -115,7 +115,7 @@ impl<'a> Run<'a> {
             going: Vec::new(),
             left: plan.resources.clone(),
             wanted: vec![Vec::new(); plan.resources.len()],
-            waiting: vec![Vec::new(); plan.stops.len()],
+            waiting: vec![VecDeque::new(); plan.stops.len()],
             queue: VecDeque::new(),
             stirred: Vec::new(),
             trying: Vec::new(),
@@ -319,7 +319,7 @@ impl<'a> Run<'a> {
         if self.waiting[place].is_empty() {
             self.wanted[resource].push(place);
         }
-        self.waiting[place].push(who);
+        self.waiting[place].push_back(who);
     }
 
     fn leaves(&mut self, who: u32, left: &mut Vec<f64>) {
@@ -351,7 +351,7 @@ impl<'a> Run<'a> {
             let Some(one) = pick(&mut self.order, self.trying.len()) else { return };
             let place = self.trying.swap_remove(one);
             let Stop::Wait { resource, otherwise: Some(otherwise), .. } = self.plan.stops[place] else { continue };
-            let Some(who) = self.waiting[place].pop() else { continue };
+            let Some(who) = self.waiting[place].pop_back() else { continue };
             if self.waiting[place].is_empty() {
                 self.wanted[resource].retain(|wanted| *wanted != place);
             }
@@ -409,7 +409,10 @@ impl<'a> Run<'a> {
             }
         }
         let (resource, at, place) = found?;
-        let who = self.waiting[place].swap_remove(chosen);
+        let who = match &mut self.waiting[place] {
+            waiting if self.plan.in_turn[place] => waiting.pop_front(),
+            waiting => waiting.swap_remove_back(chosen),
+        }?;
         if self.waiting[place].is_empty() {
             self.wanted[resource].swap_remove(at);
         }
