@@ -91,6 +91,12 @@ pub(super) fn solve(model: &Model, wanted: &Wanted, budget: &mut Budget<'_>) -> 
     let (flow, distribution) = times::solve(Task { model, one, levels: &levels }, &service, budget)?;
     let carried = bottleneck::carried(model, &service, one, budget)?;
     let plain = plain(model, &service, carried.rate.value, flow);
+    for (name, figure) in [("energy", plain.energy), ("money", plain.money)] {
+        if figure.is_some_and(|it| !it.is_finite()) {
+            let why = "all of it is more than a number can say: give less for a machine, or fewer machines";
+            return Err(Fault::new(Class::Invalid, name, why));
+        }
+    }
     let mut times = [None; 3];
     for ((time, (_, level)), asked) in times.iter_mut().zip(LEVELS).zip(asked) {
         if asked && !plain.saturated {
