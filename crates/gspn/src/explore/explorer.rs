@@ -14,8 +14,9 @@ use crate::lump::Symmetry;
 use crate::net::Tokens;
 use crate::{Budget, Class, Progress, Refusal};
 
-/// States that are expanded side by side.
+/// States that are expanded side by side, and bytes that the markings may take which they lead to, unless those of one take more.
 const TOGETHER: u32 = 128;
+const BESIDE: usize = 16 << 20;
 /// States that there is room for at first.
 const FIRST: usize = 1 << 10;
 /// States that are expanded between two looks at the clock, in a small net.
@@ -171,7 +172,7 @@ impl Explorer {
             if state == count {
                 break;
             }
-            let end = count.min(state + TOGETHER);
+            let end = count.min(state + self.together());
             // What does not fit is packed in another way, and the batch begun again.
             while !self.expand(state, end, &mut scratch, budget)? {
                 self.pack();
@@ -205,6 +206,12 @@ impl Explorer {
     #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
     fn count(&self) -> u32 {
         self.states.as_ref().map_or(self.markings.tangible.len(), Tuples::len) as u32
+    }
+
+    /// States that are expanded side by side.
+    fn together(&self) -> u32 {
+        let one = (self.net.fires.len() * self.markings.layout().words() * size_of::<u64>()).max(1);
+        u32::try_from(BESIDE / one).unwrap_or(TOGETHER).clamp(1, TOGETHER)
     }
 
     fn bytes(&self) -> u64 {
