@@ -581,3 +581,37 @@ to = \"c\"
     assert_eq!((fault.class, fault.line), (Class::NoSuchName, Some(9)), "{fault}");
     assert!(read(&diagram.replace("a->>c", "b->>a"), Language::Mermaid).is_ok());
 }
+
+/// A comment and a processing instruction in a value say nothing; an element in it would have been lost.
+#[test]
+fn values_are_whole_whatever_stands_in_them() {
+    let wanted = json!(model(RECIPE));
+    let rep = "rep=\"2\"/>";
+    let step = RECIPE.split("<GQAM:GaStep ").nth(1).and_then(|rest| rest.split("/>").next()).unwrap();
+    let with = |value: &str| {
+        assert!(step.contains("rep=\"2\""), "{step}");
+        let open = step.replace(" rep=\"2\"", "");
+        RECIPE.replacen(&format!("<GQAM:GaStep {step}/>"), &format!("<GQAM:GaStep {open}>{value}</GQAM:GaStep>"), 1)
+    };
+    for value in ["<rep>2</rep>", "<rep><!-- strokes -->2</rep>", "<rep>2.<!-- a -->0<?b c?></rep>"] {
+        assert_eq!(json!(model(&with(value))), wanted, "{value}");
+    }
+    assert_eq!(
+        json!(model(&with("<rep>2<!-- strokes -->5</rep>"))),
+        json!(model(&RECIPE.replacen(rep, "rep=\"25\"/>", 1)))
+    );
+    for (value, class, part) in [
+        ("<rep>2<!-- x --> junk</rep>", Class::Invalid, "`rep` is `2 junk`"),
+        ("<rep>2<foo>3</foo></rep>", Class::Unknown, "GaStep: `rep` has the element `foo` in it, which would be lost"),
+    ] {
+        check(&with(value), ("<rep>", "<rep>"), class, part);
+    }
+    // So in the condition of a guard and in its bounds.
+    let said = |body: &str| {
+        let literal = RECIPE.split("<minint ").nth(1).and_then(|rest| rest.split("/>").next()).unwrap();
+        let opaque = format!("<minint xmi:type=\"uml:OpaqueExpression\"><body>{body}</body></minint>");
+        RECIPE.replacen(&format!("<minint {literal}/>"), &opaque, 1)
+    };
+    assert_eq!(json!(model(&said("<!-- parts -->5"))), wanted);
+    check(&said("<n>5</n>"), ("<n>", "<n>"), Class::Invalid, "its `minint` has the element `n` in it");
+}

@@ -11,6 +11,7 @@ mod resources;
 mod stereotypes;
 mod structure;
 mod vsl;
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 

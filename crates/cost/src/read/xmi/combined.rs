@@ -5,7 +5,7 @@ use roxmltree::Node;
 use super::super::block;
 use super::super::draft::{Line, Written};
 use super::super::fields::Fields;
-use super::{Reader, attribute, called, name, sort, vsl};
+use super::{Reader, attribute, called, name, sort, vsl, written};
 use crate::{Class, Fault};
 
 /// Ways of a choice.
@@ -19,8 +19,9 @@ pub(super) fn is_break(fragment: Node<'_, '_>) -> bool {
 /// Whether it is a guard that says something: tools write one without a condition beside each operand.
 fn is_guard(child: Node<'_, '_>) -> bool {
     let says = |it: Node<'_, '_>| {
-        let text = it.text().is_some_and(|text| !text.trim().is_empty());
-        text || ["value", "body", "symbol"].iter().any(|key| attribute(it, key).is_some_and(|it| !it.trim().is_empty()))
+        let mut texts = it.children().filter(Node::is_text).filter_map(|text| text.text());
+        texts.any(|text| !text.trim().is_empty())
+            || ["value", "body", "symbol"].iter().any(|key| attribute(it, key).is_some_and(|it| !it.trim().is_empty()))
     };
     let is_other = |it: Node<'_, '_>| !["", "LiteralString", "OpaqueExpression"].contains(&sort(it));
     child.tag_name().name() == "guard"
@@ -31,15 +32,21 @@ fn is_guard(child: Node<'_, '_>) -> bool {
 ///
 /// # Errors
 /// What it is, if it is no whole number.
-fn bound(operand: Node<'_, '_>, key: &str) -> Result<Option<f64>, String> {
+fn bound<'a>(operand: Node<'a, 'a>, key: &str) -> Result<Option<f64>, String> {
     let guard = operand.children().find(|child| child.tag_name().name() == "guard");
     let Some(said) = guard.and_then(|guard| guard.children().find(|child| child.tag_name().name() == key)) else {
         return Ok(None);
     };
-    let body = || said.children().find(|child| child.tag_name().name() == "body").and_then(|body| body.text());
-    let unsaid = || sort(said).starts_with("Literal").then_some("0");
-    let text = attribute(said, "value").or_else(|| attribute(said, "body")).or_else(body).or_else(unsaid);
-    let Some(text) = text.map(str::trim) else {
+    let attribute = attribute(said, "value").or_else(|| attribute(said, "body")).map(str::to_owned);
+    let body = said.children().find(|child| child.tag_name().name() == "body");
+    let unsaid = || sort(said).starts_with("Literal").then(|| "0".to_owned());
+    let text = match (attribute, body) {
+        (None, Some(body)) => Some(written::text(body).map_err(|inside| {
+            format!("its `{key}` has the element `{}` in it: only whole numbers can be used", inside.tag_name().name())
+        })?),
+        (attribute, _) => attribute.or_else(unsaid),
+    };
+    let Some(text) = text.as_deref().map(str::trim) else {
         return Err(format!("its `{key}` is a `{}`: only whole numbers can be used", sort(said)));
     };
     match vsl::whole(text).unwrap_or(text).parse::<u32>() {

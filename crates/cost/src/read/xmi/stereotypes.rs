@@ -6,7 +6,7 @@ use roxmltree::{Document, Node};
 
 use super::super::fields::Fields;
 use super::super::lines::Lines;
-use super::{around, attribute, led, vsl};
+use super::{around, attribute, led, vsl, written};
 use crate::{Class, Fault};
 
 /// One application: what it says, and where.
@@ -85,8 +85,8 @@ pub(super) struct Applied {
 
 impl Applied {
     /// Collects the applications; one that is unknown and not left out, or of nothing that is there, is refused.
-    pub(super) fn of(
-        document: &Document<'_>,
+    pub(super) fn of<'a>(
+        document: &'a Document<'a>,
         by_id: &BTreeMap<&str, Node<'_, '_>>,
         lines: &Lines,
         left_out: &[String],
@@ -125,11 +125,18 @@ impl Applied {
                 let why = format!("it is applied to `{base}`, and there is none");
                 return Err(Fault::new(Class::NoSuchName, stereotype, why).at(at));
             }
+            let members = members(node).map_err(|(member, inside)| {
+                let why = format!(
+                    "`{member}` has the element `{}` in it, which would be lost: its value is a text",
+                    inside.tag_name().name()
+                );
+                Fault::new(Class::Unknown, stereotype, why).at(lines.line(inside))
+            })?;
             said.push(Said {
                 id: attribute(node, "id").unwrap_or("").to_owned(),
                 stereotype: stereotype.to_owned(),
                 base: base.to_owned(),
-                members: members(node),
+                members,
                 line: at,
                 order: said.len(),
             });
@@ -493,7 +500,10 @@ fn others<'n>(applied: impl Iterator<Item = &'n str>, first: &str, left_out: &[S
 const FOREIGN: [&str; 7] = ["id", "uuid", "label", "version", "type", "nil", "schemaLocation"];
 
 /// Attributes, and children with text, which Papyrus writes where a member may have several values.
-fn members(node: Node<'_, '_>) -> BTreeMap<String, Vec<String>> {
+///
+/// # Errors
+/// A member that is no text, and the element in it.
+fn members<'a>(node: Node<'a, 'a>) -> Result<BTreeMap<String, Vec<String>>, (&'a str, Node<'a, 'a>)> {
     let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut put = |key: &str, value: &str| members.entry(key.to_owned()).or_default().push(value.to_owned());
     for it in node.attributes() {
@@ -505,8 +515,10 @@ fn members(node: Node<'_, '_>) -> BTreeMap<String, Vec<String>> {
     let is_base = |child: &Node<'_, '_>| child.tag_name().name().starts_with("base_");
     for child in node.children().filter(|it| it.is_element() && !is_base(it)) {
         let referred = || attribute(child, "value").or_else(|| led(child)).or_else(|| attribute(child, "href"));
-        let text = child.text().filter(|text| !text.trim().is_empty());
-        put(child.tag_name().name(), text.or_else(referred).unwrap_or("").trim());
+        let member = child.tag_name().name();
+        let text = written::text(child).map_err(|inside| (member, inside))?;
+        let text = Some(text.trim()).filter(|text| !text.is_empty());
+        put(member, text.or_else(referred).unwrap_or("").trim());
     }
-    members
+    Ok(members)
 }
