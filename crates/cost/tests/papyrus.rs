@@ -615,3 +615,47 @@ fn values_are_whole_whatever_stands_in_them() {
     assert_eq!(json!(model(&said("<!-- parts -->5"))), wanted);
     check(&said("<n>5</n>"), ("<n>", "<n>"), Class::Invalid, "its `minint` has the element `n` in it");
 }
+
+/// What a lifeline does before a message arrives would be done behind its arrival; between lifelines the fragments may stand as they like.
+#[test]
+fn a_lifeline_does_not_do_before_a_message_what_is_laid_behind_it() {
+    let lines: Vec<&str> = READINGS.lines().collect();
+    let at = |name: &str| lines.iter().position(|it| it.contains("<fragment ") && it.contains(name)).unwrap();
+    let order = |names: [&str; 8]| {
+        let first = at("\"parsingStart\"");
+        let mut moved = lines.clone();
+        for (place, name) in (first..).zip(names) {
+            moved[place] = lines[at(&format!("\"{name}\""))];
+        }
+        moved.join("\n")
+    };
+    let drawn = ["parsingStart", "parsing", "s1", "r1", "storingStart", "storing", "s2", "r2"];
+    let wanted = json!(model(READINGS));
+    assert_eq!(json!(model(&order(drawn))), wanted);
+    for names in [
+        ["storingStart", "parsingStart", "parsing", "s1", "r1", "storing", "s2", "r2"],
+        ["parsingStart", "parsing", "s1", "storingStart", "r1", "storing", "s2", "r2"],
+    ] {
+        let text = order(names);
+        let started_by_r1 = text.replace("start=\"_Sc5rhU4KqxEfGxkMzEJQgn\"", "start=\"_grFcDG4KqxEfGxGCjSR0yb\"");
+        assert_eq!(json!(model(&started_by_r1)), wanted, "{names:?}");
+    }
+    // An execution that the message starts may stand before it.
+    let before = order(["parsingStart", "parsing", "s1", "storing", "r1", "storingStart", "s2", "r2"]);
+    let started = before.replace("start=\"_Sc5rhU4KqxEfGxkMzEJQgn\"", "start=\"_grFcDG4KqxEfGxGCjSR0yb\"");
+    assert_eq!(json!(model(&started)), wanted);
+    for (names, behind) in [
+        (["parsingStart", "parsing", "s1", "storingStart", "storing", "r1", "s2", "r2"], "storing"),
+        (["parsingStart", "parsing", "s1", "storingStart", "storing", "s2", "r1", "r2"], "s2"),
+        (["parsingStart", "parsing", "s1", "s2", "r1", "storingStart", "storing", "r2"], "s2"),
+    ] {
+        let part = format!(
+            "occurrence r1: on the lifeline `Archive` it comes behind `{behind}`, and what is done follows the order of the fragments, each message arriving before the next step: put them in this order"
+        );
+        check(&order(names), ("r1", "r1"), Class::Invalid, &part);
+    }
+    // One that says nothing takes no time.
+    let text = order(["parsingStart", "parsing", "s1", "storingStart", "storing", "r1", "s2", "r2"]);
+    let idle = text.split("<GQAM:GaStep ").nth(2).and_then(|it| it.split("</GQAM:GaStep>").next()).unwrap();
+    model(&text.replacen(&format!("<GQAM:GaStep {idle}</GQAM:GaStep>"), "", 1));
+}

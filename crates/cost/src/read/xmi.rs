@@ -298,6 +298,8 @@ impl<'a> Reader<'a> {
             ));
         }
         self.orderings(&others)?;
+        let own = self.all("Interaction").filter(|it| !attribute(*it, "id").is_some_and(|id| others.contains(id)));
+        own.into_iter().try_for_each(|interaction| self.overtaken(interaction))?;
         written.sort_by_key(|(rank, _)| *rank);
         draft.sequences = written.into_iter().map(|(_, written)| written).chain(self.bodies.drain(..)).collect();
         Ok(())

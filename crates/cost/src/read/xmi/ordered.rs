@@ -1,5 +1,6 @@
 //! General orderings (UML 2.5 section 17.12.10): one that says what the order of the fragments says anyway may stand. One that contradicts
-//! it, that asks for what is not done, or that leads nowhere is refused.
+//! it, that asks for what is not done, or that leads nowhere is refused; and so is a lifeline that does before a message arrives what is laid
+//! behind it. Left out: messages that overtake each other, of which each is there before the next step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +16,8 @@ const ENDS: [(&str, &str); 2] = [("before", "toAfter"), ("after", "toBefore")];
 
 /// An ordering, and its ends.
 type Ordering<'a> = (Node<'a, 'a>, [Node<'a, 'a>; 2]);
+/// On a lifeline: what stands there, where the fragments lay it, and whether it waits for nothing.
+type Event<'a> = (Node<'a, 'a>, Node<'a, 'a>, bool);
 /// What occurrences say: by the ordering and the end.
 type Ends<'a> = BTreeMap<(Node<'a, 'a>, usize), Vec<Node<'a, 'a>>>;
 
@@ -150,6 +153,52 @@ impl<'a> Reader<'a> {
         let received = message.filter(|it| reference(**it, "receiveEvent") == attribute(occurrence, "id"));
         let sent = received.and_then(|it| reference(*it, "sendEvent")).and_then(|id| self.by_id.get(id));
         sent.map_or((occurrence, false), |sent| (*sent, true))
+    }
+
+    /// Refuses a lifeline that works or sends before a message arrives there, where what is done is laid behind its arrival.
+    pub(super) fn overtaken(&self, interaction: Node<'a, 'a>) -> Result<(), Fault> {
+        let mut on: BTreeMap<String, Vec<Event<'a>>> = BTreeMap::new();
+        let inside = interaction.descendants().filter(|it| it.tag_name().name() == "fragment");
+        for fragment in inside.filter(|it| around(*it) == Some(interaction)) {
+            if let Some(event) = self.event(fragment) {
+                references(fragment, "covered").into_iter().for_each(|on_it| on.entry(on_it).or_default().push(event));
+            }
+        }
+        for (lifeline, mut events) in on {
+            events.sort_by_key(|(stands, _, does)| (*stands, *does));
+            let mut last: Option<Node<'a, 'a>> = None;
+            for (stands, laid, does) in events {
+                if does {
+                    last = last.max(Some(laid));
+                } else if let Some(early) = last.filter(|early| *early > laid) {
+                    let lifeline = self.by_id.get(lifeline.as_str()).map_or(lifeline.as_str(), |it| called(*it));
+                    let why = format!(
+                        "on the lifeline `{lifeline}` it comes behind `{}`, and what is done follows the order of the fragments, each message arriving before the next step: put them in this order",
+                        called(early)
+                    );
+                    return Err(self.lines.words(stands, "occurrence").fault(Class::Invalid, 0, why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a fragment does on its lifelines: work from where it starts, an end of a message, or all that another interaction does there.
+    fn event(&self, fragment: Node<'a, 'a>) -> Option<Event<'a>> {
+        match sort(fragment) {
+            "MessageOccurrenceSpecification" => {
+                let (sent, arrives) = self.done(fragment);
+                Some((fragment, sent, !arrives))
+            }
+            "BehaviorExecutionSpecification" | "ActionExecutionSpecification" => {
+                let start = reference(fragment, "start").and_then(|id| self.by_id.get(id).copied());
+                let start = start.filter(|it| around(*it) == around(fragment)).unwrap_or(fragment);
+                let is_step = self.applied.is_step(attribute(fragment, "id").unwrap_or(""));
+                is_step.then_some((start, fragment, true))
+            }
+            "InteractionUse" => Some((fragment, fragment, true)),
+            _ => None,
+        }
     }
 
     /// How two occurrences stand to each other.

@@ -206,8 +206,8 @@ impl Applied {
     }
 
     /// Whether a `GaStep` or its kin is applied.
-    pub(super) fn is_step(&mut self, base: &str) -> bool {
-        self.on(base, &WORK).next().is_some()
+    pub(super) fn is_step(&self, base: &str) -> bool {
+        WORK.iter().any(|stereotype| self.has(base, stereotype))
     }
 
     /// What `PaLogicalResource` is applied to, in the order of the file.
