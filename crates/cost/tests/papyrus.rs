@@ -659,3 +659,56 @@ fn a_lifeline_does_not_do_before_a_message_what_is_laid_behind_it() {
     let idle = text.split("<GQAM:GaStep ").nth(2).and_then(|it| it.split("</GQAM:GaStep>").next()).unwrap();
     model(&text.replacen(&format!("<GQAM:GaStep {idle}</GQAM:GaStep>"), "", 1));
 }
+
+/// What other tools write as elements says what the attribute says; one of which a part would be lost is refused.
+#[test]
+fn properties_may_be_elements() {
+    let wanted = json!(model(PLC));
+    let element = |element: &str, key: &str, as_element: &str| {
+        let at = PLC.find(element).unwrap();
+        let at = at + PLC[at..].find(&format!(" {key}=\"")).unwrap();
+        let end = at + PLC[at..].find('>').unwrap();
+        let (before, rest, open) = (&PLC[..at], &PLC[at..end], &PLC[end..]);
+        let value = rest.split('"').nth(1).unwrap();
+        let rest = rest.replacen(&format!(" {key}=\"{value}\""), "", 1);
+        let child = as_element.replace("VALUE", value);
+        match rest.strip_suffix('/') {
+            Some(rest) => {
+                let tag = PLC[..at].rsplit('<').next().and_then(|it| it.split(' ').next()).unwrap();
+                format!("{before}{rest}>{child}</{tag}{open}")
+            }
+            None => format!("{before}{rest}>{child}{}", &open[1..]),
+        }
+    };
+    for (of, key) in [
+        ("<fragment xmi:type=\"uml:CombinedFragment\"", "interactionOperator"),
+        ("<message ", "messageSort"),
+        ("<message ", "name"),
+        ("<message ", "sendEvent"),
+        ("<lifeline ", "represents"),
+        ("<fragment xmi:type=\"uml:MessageOccurrenceSpecification\"", "covered"),
+        ("<packagedElement xmi:type=\"uml:Component\"", "name"),
+    ] {
+        let text = element(of, key, &format!("<{key}> VALUE </{key}>"));
+        assert_eq!(json!(model(&text)), wanted, "{text}");
+    }
+    let of = "<fragment xmi:type=\"uml:CombinedFragment\"";
+    let par = element(of, "interactionOperator", "<interactionOperator>par</interactionOperator>");
+    check(&par, (of, of), Class::Unknown, "a guard in `par` is not heeded");
+    for (written, class, part) in [
+        (
+            "p<!-- a -->ar",
+            Class::Invalid,
+            "its `interactionOperator` is cut by what stands in it: write it as one text",
+        ),
+        ("VALUE<x/>", Class::Invalid, "its `interactionOperator` is cut by"),
+        (
+            "VALUE</interactionOperator><interactionOperator>par",
+            Class::Doubled,
+            "its `interactionOperator` stands twice: which is meant?",
+        ),
+    ] {
+        let written = format!("<interactionOperator>{written}</interactionOperator>");
+        check(&element(of, "interactionOperator", &written), (of, of), class, part);
+    }
+}

@@ -54,9 +54,11 @@ pub(super) fn draft(text: &str, scenario: Option<&str>, left_out: &[String]) -> 
     Reader::new(&document, left_out)?.draft(scenario)
 }
 
-/// An attribute by its local name, whatever its namespace.
+/// An attribute by its local name, whatever its namespace; what is none of XMI's own may be an element.
 fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
-    node.attributes().find(|it| it.name() == name).map(|it| it.value())
+    let of_xmi = matches!(name, "id" | "idref" | "href");
+    let attribute = node.attributes().find(|it| it.name() == name).map(|it| it.value());
+    attribute.or_else(|| if of_xmi { None } else { written::property(node, name) })
 }
 
 /// `Component` of `uml:Component`, whatever prefix the namespace of UML has.
@@ -135,11 +137,12 @@ fn around<'a>(node: Node<'a, 'a>) -> Option<Node<'a, 'a>> {
 }
 
 /// Identifiers that an attribute or children list.
-fn references(node: Node<'_, '_>, key: &str) -> Vec<String> {
-    let written = attribute(node, key).unwrap_or("").split_whitespace().map(str::to_owned);
-    let children = node.children().filter(|child| child.tag_name().name() == key);
-    let children = children.filter_map(|child| led(child).map(str::to_owned));
-    written.chain(children).collect()
+fn references<'a>(node: Node<'a, 'a>, key: &str) -> Vec<String> {
+    let attribute = node.attributes().find(|it| it.name() == key).map(|it| it.value().to_owned());
+    let children = node.children().filter(|child| child.is_element() && child.tag_name().name() == key);
+    let children = children.filter_map(|child| led(child).map(str::to_owned).or_else(|| written::text(child).ok()));
+    let lists = attribute.into_iter().chain(children);
+    lists.flat_map(|ids| ids.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
 /// What tools write for themselves, which is not of the model though it may look like it.
@@ -224,6 +227,7 @@ impl<'a> Reader<'a> {
             return Err(Fault::new(Class::Missing, "", "there is no `uml:Model` in it"));
         };
         draft.name = name(root).to_owned();
+        self.whole_properties()?;
         self.rules()?;
         self.multiplicities()?;
         self.nodes(&mut draft)?;

@@ -206,7 +206,8 @@ impl<'a> Reader<'a> {
         let (Some(first), Some(second)) = (way(one), way(other)) else { return Place::Elsewhere };
         let common = first.iter().zip(&second).take_while(|(one, other)| one == other).count();
         let Some(around) = common.checked_sub(1).and_then(|at| first.get(at)) else { return Place::Elsewhere };
-        let operator = attribute(*around, "interactionOperator").unwrap_or("seq");
+        let is_combined = sort(*around) == "CombinedFragment";
+        let operator = is_combined.then(|| attribute(*around, "interactionOperator")).flatten().unwrap_or("seq");
         let ends = |way: &[Node<'a, 'a>]| way.get(common).is_some_and(|it| is_break(*it));
         match operator {
             "par" => Place::Beside(*around),
