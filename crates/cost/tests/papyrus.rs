@@ -712,3 +712,19 @@ fn properties_may_be_elements() {
         check(&element(of, "interactionOperator", &written), (of, of), class, part);
     }
 }
+
+/// Only a loop goes round as often as its guard says.
+#[test]
+fn bounds_in_other_guards_are_refused() {
+    for bound in ["minint", "maxint"] {
+        let guard = format!("<guard xmi:id=\"_g\"><{bound} xmi:type=\"uml:LiteralInteger\" value=\"3\"/></guard>");
+        for (operator, of) in [("opt", "_optO"), ("alt", "_altO")] {
+            let at = PLC.find(&format!("interactionOperator=\"{operator}\"")).unwrap_or_else(|| panic!("{of}"));
+            let at = at + PLC[at..].find("<operand ").unwrap();
+            let at = at + PLC[at..].find('>').unwrap() + 1;
+            let text = format!("{}{guard}{}", &PLC[..at], &PLC[at..]);
+            let part = format!("a `{bound}` in the guard of `{operator}` is not heeded");
+            check(&text, ("<guard", "<guard"), Class::Unknown, &part);
+        }
+    }
+}

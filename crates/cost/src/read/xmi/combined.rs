@@ -28,6 +28,9 @@ fn is_guard(child: Node<'_, '_>) -> bool {
         && child.descendants().filter(|it| it.is_element()).any(|it| says(it) || (it != child && is_other(it)))
 }
 
+/// What a guard says of how often a loop goes round.
+const BOUNDS: [&str; 2] = ["minint", "maxint"];
+
 /// `minint` or `maxint` of an operand's guard: `*` is no end, a literal without a value 0.
 ///
 /// # Errors
@@ -154,6 +157,15 @@ impl<'a> Reader<'a> {
         let (mut taken, mut all) = (0.0, true);
         for operand in operands {
             let mut words = self.lines.words(operand, "operand");
+            let mut guards = operand.children().filter(|child| child.tag_name().name() == "guard");
+            let is_bound = |it: &Node<'_, '_>| BOUNDS.contains(&it.tag_name().name());
+            if let Some(bound) = guards.find_map(|guard| guard.children().find(is_bound)) {
+                let why = format!(
+                    "a `{}` in the guard of `{operator}` is not heeded: only a `loop` goes round so often",
+                    bound.tag_name().name()
+                );
+                return Err(words.fault(Class::Unknown, self.lines.line(bound), why));
+            }
             let said = self.applied.probability(attribute(operand, "id").unwrap_or(""), &mut words)?;
             if self.aside {
                 words.put("weight", vec!["1".to_owned()], at)?;
