@@ -445,6 +445,41 @@ fn wrong_diagrams_are_refused() {
         let text = m("Note over C: a note", &format!("{open}\n%% trapkey: step carries=order\n{close}"));
         check(&text, Class::NoEffect, Some(13), "is said to Mermaid alone: put this behind it");
     }
+    let ours = "trapkey: step carries=order";
+    for (line, class, part) in [
+        (format!("%% hello %% {ours}"), Class::Syntax, "a line of its own"),
+        (format!("%%%% {ours}"), Class::Syntax, "is no statement: ours begin with `trapkey:` behind one `%%`"),
+        (format!("%%% {ours}"), Class::Syntax, "is no statement"),
+        (format!("%%%% hello %% {ours}"), Class::Syntax, "a line of its own"),
+        (format!("%%{{ {ours} }}%%"), Class::NoEffect, "before `}%%` is said to Mermaid alone"),
+        (format!("accDescr {{ {ours} }}"), Class::NoEffect, "before `}` is said to Mermaid alone"),
+        ("accDescr { Trapkey : step carries=order }".to_owned(), Class::NoEffect, "is said to Mermaid alone"),
+        (format!("accDescr: {ours}"), Class::Syntax, "a line of its own"),
+        (format!("accTitle : {ours}"), Class::Syntax, "a line of its own"),
+        (format!("title {ours}"), Class::Syntax, "a line of its own"),
+        (format!("Note over C: {ours}"), Class::Syntax, "a line of its own"),
+    ] {
+        check(&m("Note over C: a note", &line), class, Some(12), part);
+    }
+    let lines = m(
+        "Note over C: a note",
+        &format!(
+            "accDescr {{
+{ours}
+}}"
+        ),
+    );
+    check(&lines, Class::NoEffect, Some(13), "is said to Mermaid alone");
+    // What people write of it is no statement.
+    for line in [
+        "accDescr { Trapkey shows this }",
+        "title Trapkey",
+        "Note over C: see trapkey",
+        "%% a %% of trapkey: b",
+        "%% %% trapkey: step carries=order",
+    ] {
+        read(&m("Note over C: a note", line), Language::Mermaid).unwrap_or_else(|fault| panic!("{line}: {fault}"));
+    }
     check(&m("%% trapkey: loop", "%% trap-key: loop"), Class::Syntax, Some(18), "is no statement");
     check(&m("time=\"4 ms\"", "time=4 ms"), Class::Syntax, Some(13), "in quotes, `time=\"4 ms\"`");
     check(&m("S->>S: archive\n", "Note over S: nothing\n"), Class::Syntax, Some(26), "has no message");

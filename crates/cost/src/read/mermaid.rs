@@ -123,8 +123,9 @@ impl Reader {
     fn next<'t>(&mut self, line: &'t str) -> Result<&'t str, Fault> {
         if let Some((end, _)) = self.passing {
             let closed = line.split_once(end);
-            let ours = says_ours(closed.map_or(line, |(inside, _)| inside)).then_some(self.line);
-            self.lost = self.lost.or(ours);
+            let inside = closed.map_or(line, |(inside, _)| inside);
+            let ours = says_ours(inside) || begins_ours(inside);
+            self.lost = self.lost.or(ours.then_some(self.line));
             let Some((_, rest)) = closed else { return Ok("") };
             if let Some(lost) = self.lost {
                 let why = format!("what stands before `{end}` is said to Mermaid alone: put this behind it");
@@ -141,7 +142,7 @@ impl Reader {
         if let Some(comment) = line.strip_prefix("%%") {
             match comment.trim().strip_prefix("trapkey:") {
                 Some(statement) => self.statement(statement.trim())?,
-                None => self.comment(comment.trim())?,
+                None => self.comment(comment)?,
             }
             return Ok("");
         }
@@ -176,10 +177,24 @@ impl Reader {
 
     /// A comment for people. One that looks like ours would have been passed over.
     fn comment(&self, text: &str) -> Result<(), Fault> {
-        if !is_ours(text) {
-            return Ok(());
+        let (whole, text) = (text, text.trim());
+        if is_ours(whole) {
+            return Err(self.fault(
+                Class::Syntax,
+                format!("`{text}` is no statement: ours begin with `trapkey:` behind one `%%`"),
+            ));
         }
-        Err(self.fault(Class::Syntax, format!("`{text}` is no statement: ours begin with `trapkey:`")))
+        // What a comment of its own stands before is left out on purpose.
+        let left_out = text.starts_with("%%") && !whole.starts_with('%');
+        if says_ours(text) && !left_out { Err(self.behind(text)) } else { Ok(()) }
+    }
+
+    /// A statement of ours where nobody reads it.
+    fn behind(&self, line: &str) -> Fault {
+        let why = format!(
+            "`{line}` has a statement of ours behind something else, where nobody reads it: it stands in a line of its own before what it is about"
+        );
+        self.fault(Class::Syntax, why)
     }
 
     /// Words that wait for a message would go to another one.
@@ -307,10 +322,7 @@ impl Reader {
     /// A line of the diagram itself.
     fn diagram(&mut self, line: &str) -> Result<(), Fault> {
         if says_ours(line) {
-            let why = format!(
-                "`{line}` has a statement of ours behind something else, where nobody reads it: it stands in a line of its own before what it is about"
-            );
-            return Err(self.fault(Class::Syntax, why));
+            return Err(self.behind(line));
         }
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         // What a block is for may follow its word without a space.
@@ -324,7 +336,10 @@ impl Reader {
                 self.participant(rest.split_once(char::is_whitespace).map_or(rest, |(_, name)| name.trim()))
             }
             "autonumber" | "title" | "title:" | "activate" | "deactivate" | "destroy" | "note" | "link" | "links"
-            | "properties" | "details" | "acctitle" | "acctitle:" | "accdescr" | "accdescr:" => Ok(()),
+            | "properties" | "details" | "acctitle" | "acctitle:" | "accdescr" | "accdescr:" => {
+                let said = [rest, rest.split_once(':').map_or("", |(_, text)| text)];
+                if said.into_iter().any(begins_ours) { Err(self.behind(line)) } else { Ok(()) }
+            }
             "rect" | "box" => self.open(Block::Plain),
             "alt" => self.open(Block::Choice(self.line, Vec::new(), Fields::new("way", self.line))),
             "opt" => self.open(Block::Option(self.line, Fields::new("opt", self.line))),
@@ -509,8 +524,7 @@ fn description(line: &str) -> Option<&str> {
 
 /// Whether a comment was meant for us, with a slip in its first word.
 fn is_ours(comment: &str) -> bool {
-    // A `%%` before it makes a comment of it on purpose, a `%` does not.
-    let text = comment.strip_prefix('%').filter(|rest| !rest.starts_with('%')).unwrap_or(comment).trim_start();
+    let text = comment.trim_start_matches('%').trim_start();
     let first = |other: &str| {
         let word = text.split(|letter: char| !letter.is_alphanumeric() && !other.contains(letter)).next();
         word.unwrap_or("").replace(['-', '_'], "").eq_ignore_ascii_case("trapkey")
@@ -521,6 +535,11 @@ fn is_ours(comment: &str) -> bool {
 /// Whether a comment that was meant for us stands somewhere in a line.
 fn says_ours(line: &str) -> bool {
     line.split("%%").skip(1).any(is_ours)
+}
+
+/// Whether a text that is passed over begins as a statement of ours does.
+fn begins_ours(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(word, _)| word.trim().eq_ignore_ascii_case("trapkey"))
 }
 
 fn is_of_a_word(letter: char) -> bool {
