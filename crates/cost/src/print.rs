@@ -243,7 +243,8 @@ impl<'a> Printer<'a> {
                 let (mechanism, property) =
                     (protect.phase.unwrap_or(protect.mechanism.word()), protect.property.word());
                 let about = for_line(&model.target(annotation));
-                self.line(depth, &format!("Note over c{}: ref {mechanism} for {property} on {about}", protect.own));
+                let over = over(&protect.parts, protect);
+                self.line(depth, &format!("Note over c{over}: ref {mechanism} for {property} on {about}"));
                 self.parts(depth, &protect.parts, protect);
             }
         }
@@ -257,7 +258,7 @@ impl<'a> Printer<'a> {
     }
 
     fn parts(&mut self, depth: usize, parts: &[Part], protect: &Protect) {
-        let who = |role: Role| if role == Role::Own { protect.own } else { protect.peer };
+        let who = |role: Role| side(protect, role);
         for part in parts {
             match part {
                 Part::Work { name, by, work } => {
@@ -282,7 +283,7 @@ impl<'a> Printer<'a> {
                     self.line(depth, "end");
                 }
                 Part::Use { mechanism, parts } => {
-                    self.line(depth, &format!("Note over c{}: ref {}", protect.own, mechanism.word()));
+                    self.line(depth, &format!("Note over c{}: ref {}", over(parts, protect), mechanism.word()));
                     self.parts(depth, parts, protect);
                 }
                 Part::Check { name, passes } => {
@@ -295,6 +296,30 @@ impl<'a> Printer<'a> {
             }
         }
     }
+}
+
+/// The component at a side of a mechanism.
+const fn side(protect: &Protect, role: Role) -> usize {
+    match role {
+        Role::Own => protect.own,
+        Role::Peer => protect.peer,
+    }
+}
+
+/// Over whom the note of a mechanism stands: who does its steps, of both sides the one that runs it.
+fn over(parts: &[Part], protect: &Protect) -> usize {
+    side(protect, if !does(parts, Role::Own) && does(parts, Role::Peer) { Role::Peer } else { Role::Own })
+}
+
+/// Whether a side does any of the steps.
+fn does(parts: &[Part], role: Role) -> bool {
+    parts.iter().any(|part| match part {
+        Part::Work { by, .. } => *by == role,
+        Part::Message { from, .. } | Part::Unawaited { from, .. } => *from == role,
+        Part::Either { then, otherwise, .. } => does(then, role) || does(otherwise, role),
+        Part::Use { parts, .. } => does(parts, role),
+        Part::Check { .. } => false,
+    })
 }
 
 /// By what a step is worked on: `(3 x derive hkdf-sha256, 96 B in all, in hsm)`. Nothing of one that only sets a parameter.

@@ -373,3 +373,47 @@ fn a_thousand_annotations_are_woven() {
     // 900 signatures and verifications of two priced steps each, 100 encryptions and decryptions, 900 operations.
     assert_eq!(laid.stages.iter().filter(|stage| stage.mean > 0.0).count(), 900 * 4 + 200 + 900);
 }
+
+/// In the diagram the note of a mechanism inside of another one stands over who does its steps, whichever side that is.
+#[test]
+fn notes_stand_over_who_does_the_steps() {
+    let head = "[workload]\nclients = 1\n[node.pc]\n[component.a]\nnode = \"pc\"\ncredentials = \"1 kB\"\n[component.b]\nnode = \"pc\"\n[component.ca]\nnode = \"pc\"\n\
+        [connector.wire]\nfrom = \"a\"\nto = \"b\"\n[connector.enrolment]\nfrom = \"b\"\nto = \"ca\"\n\
+        [[sequence.main]]\nsend = \"ask\"\nover = \"wire\"\n[[sequence.main]]\nsend = \"answer\"\nover = \"wire\"\nfrom = \"b\"\n[[secure]]\n";
+    for (secure, notes) in [
+        (
+            "property = \"certified-key\"\non = \"component b\"\nsignature = \"rsa-2048\"\nlife = 100\nthrough = \"enrolment\"\n",
+            vec!["c1: ref certificate for", "c2: ref signature-generation"],
+        ),
+        (
+            "property = \"secure-tunnel\"\non = \"connector wire\"\nprotocol = \"wireguard\"\nreuse = 0.9\n",
+            vec!["c0: ref encryption", "c1: ref encryption", "c0: ref decryption", "c1: ref decryption"],
+        ),
+        (
+            "property = \"secure-channel\"\non = \"connector wire\"\nprotocol = \"opc-ua\"\npolicy = \"Basic256Sha256\"\nkey = \"rsa-2048\"\nmode = \"sign-and-encrypt\"\nreuse = 0.9\n",
+            vec![
+                "c0: ref signature-verification",
+                "c1: ref signature-verification",
+                "c1: ref decryption",
+                "c0: ref messages for",
+                "c1: ref messages for",
+            ],
+        ),
+    ] {
+        let model = model(&format!("{head}{secure}"));
+        let printed = print::secured(&weave(&model));
+        let lines: Vec<&str> = printed.lines().map(str::trim).collect();
+        for note in notes {
+            assert!(lines.iter().any(|line| line.starts_with(&format!("Note over {note}"))), "{note}:\n{printed}");
+        }
+        for (at, line) in lines.iter().enumerate() {
+            let Some((over, mechanism)) = line.strip_prefix("Note over ").and_then(|it| it.split_once(": ref ")) else {
+                continue;
+            };
+            let does = lines[at..].iter().find_map(|it| it.split_once("->>")).map(|(from, _)| from);
+            if !mechanism.contains(" for ") {
+                assert_eq!(does, Some(over), "{line}:\n{printed}");
+            }
+        }
+    }
+}
