@@ -344,6 +344,22 @@ fn a_break_ends_its_sequence() {
     check("    %% trapkey: way weight=0.2\n", "", Class::MissingAnnotation, "break: it has no");
     check("way weight=0.2", "way weight=1", Class::Invalid, "of `break` it is a probability");
     check("opt rarely\n", "opt rarely\nbreak a\n", Class::Unknown, "`break` inside of another block");
+    check("opt rarely\n", "opt rarely\nrect red\nbreak a\n", Class::Unknown, "`break` inside of another block");
+    // Colours and boxes are passed over, also where a `break` stands in them or they in it.
+    for (from, to) in [
+        ("break closed", "rect red\nbreak closed"),
+        ("break closed", "rect red\nrect blue\nNote over C: a note\nend\nbreak closed"),
+    ] {
+        let coloured = text.replacen(from, to, 1) + "end\n";
+        assert_eq!(json!(read(&coloured, Language::Mermaid).unwrap()), json!(read(&text, Language::Mermaid).unwrap()));
+    }
+    let (from, inner) = ("S-->>C: sorry\n", "rect red\nS-->>C: sorry\nend\n");
+    let coloured =
+        text.replacen(from, inner, 1).replacen("break closed", "rect blue\nC->>C: more\nend\nbreak closed", 1);
+    let plain = text.replacen("break closed", "C->>C: more\nbreak closed", 1);
+    let timed = |text: &str| text.replacen("C->>C: more", "%% trapkey: step time=\"1 ms\"\nC->>C: more", 1);
+    let read = |text: &str| json!(read(text, Language::Mermaid).unwrap_or_else(|fault| panic!("{fault}\n{text}")));
+    assert_eq!(read(&timed(&coloured)), read(&timed(&plain)));
 }
 
 /// What several configurations are written like is the same in all languages: an annotation that is in none of them would be gone.

@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 30;
 /// What is open.
 #[derive(Debug)]
 pub(super) enum Block {
-    /// Has no meaning here: `rect`, `box`.
+    /// Has no meaning here, and no steps of its own: `rect`, `box`.
     Plain,
     /// `alt`: its line, the ways that are complete, the words of the present way.
     Choice(usize, Vec<(Fields, Vec<Line>)>, Fields),
@@ -37,7 +37,7 @@ pub(super) struct Broken {
 impl Reader {
     pub(super) fn open(&mut self, block: Block) -> Result<(), Fault> {
         self.no_step()?;
-        if matches!(block, Block::Break(..)) && !self.blocks.is_empty() {
+        if matches!(block, Block::Break(..)) && !self.blocks.iter().all(|it| matches!(it, Block::Plain)) {
             let why = "a `break` inside of another block is not laid: say with `alt` what is done instead of what";
             return Err(self.fault(Class::Unknown, why));
         }
@@ -53,7 +53,9 @@ impl Reader {
         if self.sequence.is_none() {
             self.sequence = Some(("main".to_owned(), self.line));
         }
-        self.steps.push(Vec::new());
+        if !matches!(block, Block::Plain) {
+            self.steps.push(Vec::new());
+        }
         self.blocks.push(block);
         Ok(())
     }
@@ -86,16 +88,20 @@ impl Reader {
 
     pub(super) fn close(&mut self) -> Result<(), Fault> {
         self.no_step()?;
-        let (Some(block), Some(steps)) = (self.blocks.pop(), self.steps.pop()) else {
+        let Some(block) = self.blocks.pop() else {
             return Err(self.fault(Class::Syntax, "`end` closes nothing"));
         };
+        if matches!(block, Block::Plain) {
+            return Ok(());
+        }
+        let steps = self.steps.pop().unwrap_or_default();
         match &block {
             Block::Option(line, _) => block::filled("opt", *line, &steps)?,
             Block::Loop(line, ..) => block::filled("loop", *line, &steps)?,
             _ => {}
         }
         match block {
-            Block::Plain => steps.into_iter().for_each(|step| self.push(step)),
+            Block::Plain => {}
             Block::Choice(line, mut ways, way) => {
                 ways.push((way, steps));
                 self.push(Line::Choice(line, ways));
