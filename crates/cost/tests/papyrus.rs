@@ -527,6 +527,16 @@ fn what_leads_elsewhere_is_refused_by_name() {
         check(PLC, over, to, Class::NoSuchName, &part);
     }
     model(&PLC.replacen(over, "><connector xmi:idref=\"_wire4LEfGxu2\"/></message>", 1));
+    // One file is read.
+    let line = READINGS.lines().find(|it| it.contains("name=\"collector\"")).unwrap();
+    let there = "<type xmi:type=\"uml:Component\" href=\"other.uml#_c\"/>";
+    let part =
+        line.replace(" type=\"_bG7UaE4KqxEfGxB7wAPPDg\"", "").replace("/>", &format!(">{there}</ownedAttribute>"));
+    let why = "connector line: its end with the role `_qWPJJh4KqxEfGxY67CyET5` is a part of the type `other.uml#_c`, which lies in another file";
+    check(READINGS, line, &part, Class::NoSuchName, why);
+    let role = " role=\"_qWPJJh4KqxEfGxY67CyET5\"/>";
+    let why = "connector line: its end has the role `other.uml#_p`, which lies in another file";
+    check(READINGS, role, "><role href=\"other.uml#_p\"/></end>", Class::NoSuchName, why);
     // A message that is received in an operand and sent before it.
     let end = "name=\"alarmRecv\" covered=\"_llScreen4LEfGxu2\" message=\"_mAlarm4LEfGxu2\"/>";
     let fragment = format!("<fragment xmi:type=\"uml:MessageOccurrenceSpecification\" xmi:id=\"_mr24LEfGxu2\" {end}");

@@ -222,7 +222,17 @@ impl<'a> Reader<'a> {
                 // A port is on a part, which says which component it is.
                 let role = reference(*end, "partWithPort").or_else(|| reference(*end, "role")).unwrap_or("");
                 let Some(component) = self.component(role) else {
-                    let why = format!("its end with the role `{role}` is no part whose type is a component");
+                    let there = ["partWithPort", "role"].into_iter().find_map(|key| elsewhere(*end, key));
+                    let typed = self.by_id.get(role).and_then(|part| elsewhere(*part, "type"));
+                    let why = match (there, typed) {
+                        (Some(role), _) => {
+                            format!("its end has the role `{role}`, which lies in another file: one file is read")
+                        }
+                        (None, Some(of)) => format!(
+                            "its end with the role `{role}` is a part of the type `{of}`, which lies in another file: one file is read"
+                        ),
+                        _ => format!("its end with the role `{role}` is no part whose type is a component"),
+                    };
                     return Err(words.fault(Class::NoSuchName, self.lines.line(*end), why));
                 };
                 words.put(key, vec![component.to_owned()], self.lines.line(*end))?;
@@ -246,6 +256,12 @@ impl<'a> Reader<'a> {
         let (name, only) = self.joins.get(&pair(from, to))?;
         only.then(|| name.clone())
     }
+}
+
+/// What an element leads to in another file.
+fn elsewhere<'a>(element: Node<'a, '_>, key: &str) -> Option<&'a str> {
+    let mut children = element.children().filter(|child| child.tag_name().name() == key);
+    children.find_map(|child| attribute(child, "href").filter(|href| !href.starts_with('#')))
 }
 
 fn pair<'n>(from: &'n str, to: &'n str) -> [&'n str; 2] {
