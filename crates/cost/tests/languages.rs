@@ -522,6 +522,9 @@ fn what_is_said_to_mermaid_is_passed_over() {
     let described = "  accDescr {\n  C->>S: a description; of\n  two lines } autonumber\n\n";
     same(&MERMAID.replace("  autonumber\n", described));
     same(&MERMAID.replace("participant C as", "Participant C@{ \"type\": \"queue\" } as").replace("Note", "NOTE"));
+    // What stands in the braces is not read, another name neither.
+    same(&MERMAID.replace("participant C as", "create participant C@{ \"alias\": \"other\" } as"));
+    same(&MERMAID.replace("Note over C: a note", "destroy S"));
     same(&MERMAID.replace("C as client", "C AS client").replace("S as the", "S As the"));
     same(&MERMAID.replace("opt rarely", "OPT rarely").replace("C->>+S", "C()->>()+S"));
     same(&MERMAID.replace("Note over C: a note", "properties C: {\"class\": \"x\"}").replace("0.25", "\"25 %\""));
