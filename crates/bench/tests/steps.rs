@@ -6,7 +6,7 @@ use std::time::Duration;
 use bench::steps::{Bed, Entry, Plan, Program, all, measure};
 use cost::calibration::Calibration;
 
-const PLAN: Plan = Plan { rounds: 2, time: Duration::from_millis(2), quick: true };
+const PLAN: Plan = Plan { rounds: 2, time: Duration::from_millis(2), within: Duration::from_secs(60), quick: true };
 
 fn program() -> Program {
     Program { path: env!("CARGO_BIN_EXE_bench").into(), words: vec!["step".into()] }
