@@ -121,6 +121,9 @@ impl Solved {
         let (indirect, rounding) = worth.along(&watched.chain);
         let change = indirect + direct;
         if rounding > ROUNDING * change.abs().max(value.abs()) {
+            if *value == 0.0 {
+                return Err(chain::of_nothing());
+            }
             let why = format!("{rounding:.1e} of {change:.1e} may be off: rates are too far apart");
             return Err(Refusal::new(Class::TooLarge, "", why));
         }

@@ -34,6 +34,7 @@ use self::rates::Row;
 pub(crate) use self::solve::sum;
 pub(crate) use self::transient::poisson;
 pub use self::transient::{At, Mean, at};
+pub(crate) use self::worth_at::of_nothing;
 pub use self::worth_at::{worth_at, worth_of_quantile};
 
 use std::ops::Range;

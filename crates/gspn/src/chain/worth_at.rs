@@ -42,7 +42,12 @@ pub fn worth_at(
             return Ok(Worth::by_edge(chain.clone(), changes));
         }
     }
-    Err(Refusal::new(Class::Unsupported, "", "the value is as good as 0, and how it changes is not known"))
+    Err(of_nothing())
+}
+
+/// Why a derivative of a value that is as good as 0 is not known.
+pub(crate) fn of_nothing() -> Refusal {
+    Refusal::new(Class::Unsupported, "", "the value is as good as 0, and how it changes is not known")
 }
 
 /// [`worth_at`] by the transform, in steps that lose nothing, and in twice as many; `None` where there are none.
