@@ -97,7 +97,7 @@ impl Level<'_> {
         self.exits.len()
     }
 
-    fn column(&self, state: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+    pub(super) fn column(&self, state: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let span = self.starts[state] as usize..self.starts[state + 1] as usize;
         self.sources[span.clone()].iter().map(|from| *from as usize).zip(self.rates[span].iter().copied())
     }
@@ -294,6 +294,15 @@ impl Level<'_> {
         let most = (0..self.len()).max_by(|one, other| weights[*one].total_cmp(&weights[*other]));
         let inside = |state: usize| most.is_some_and(|most| components.of[state] == components.of[most]);
         (0..self.len()).filter(|state| inside(*state)).map(|state| state as u32).collect()
+    }
+
+    /// What flows from state to state, of states that have more than `least`.
+    #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+    pub(super) fn flows(&self, weights: &[f64], least: f64) -> Vec<(f64, u32, u32)> {
+        let often = |state: usize| weights[state] > least;
+        let into = |to: usize| self.column(to).map(move |(from, rate)| (from, to, weights[from] * rate));
+        let flows = (0..self.len()).filter(|to| often(*to)).flat_map(into).filter(|(from, ..)| often(*from));
+        flows.filter(|(.., flow)| *flow > 0.0).map(|(from, to, flow)| (flow, from as u32, to as u32)).collect()
     }
 
     /// These states without what leads to others.

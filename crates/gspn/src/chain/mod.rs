@@ -3,6 +3,7 @@
 mod adjoint;
 mod ahead;
 mod band;
+mod basins;
 mod elimination;
 mod inverse;
 #[cfg(test)]

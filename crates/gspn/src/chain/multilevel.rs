@@ -4,9 +4,10 @@
 //! A group takes part in the chain of groups with the rates that its states have on the whole, and hands its new weight down to
 //! them. Only sums, products and quotients of numbers above 0 occur: rates that are far apart cost no digits, and neither do groups
 //! that hardly know of each other. Whether it settled is seen from the changes; where groups are nearly apart it is solved
-//! from another start, too, and both must agree.
+//! from another start, too, and both must agree; else what flows between groups must balance (`basins`).
 
 use super::ahead::{Course, Past, WINDOW};
+use super::basins::balanced;
 use super::level::{Groups, Level, NOTHING, together};
 use super::solve::{Component, normalize, sum};
 use crate::Refusal;
@@ -75,7 +76,7 @@ pub(super) fn settled(
     weights: Vec<f64>,
     budget: &mut Budget<'_>,
 ) -> Result<Option<Vec<f64>>, Refusal> {
-    let found = from(level, weights, NOTHING, budget)?;
+    let found = from(level, weights, NOTHING, budget)?.filter(|weights| balanced(level, weights, NOTHING));
     Ok(found.filter(|weights| together(&level.starts, &level.sources, weights, [NOTHING; 2])))
 }
 
@@ -92,8 +93,10 @@ fn above(level: &Level<'_>, least: f64, twice: bool, budget: &mut Budget<'_>) ->
         if found.iter().zip(&other).any(|(one, other)| (one - other).abs() > AGREE * one.max(least)) {
             return Ok(None);
         }
+        return Ok(Some(found));
     }
-    Ok(Some(found))
+    budget.look(Progress::Solving { sweeps: 0, error: CLOSE })?;
+    Ok(Some(found).filter(|weights| balanced(level, weights, least)))
 }
 
 fn from(
