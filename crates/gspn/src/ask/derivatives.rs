@@ -110,6 +110,9 @@ impl Solved {
         }
         if !self.worth.iter().any(|(question, _)| question == of) {
             let worth = self.worth_of(net, of, budget);
+            if self.solution.put_off {
+                return worth.map(|(value, _)| value);
+            }
             self.worth.push((of.clone(), worth));
         }
         let direct = self.direct(of, by, budget)?;

@@ -1,5 +1,7 @@
 //! From questions to numbers.
 
+use std::collections::VecDeque;
+
 use hashbrown::HashMap;
 
 use super::derivatives::Known;
@@ -216,17 +218,20 @@ pub(crate) trait Answers {
 }
 
 /// Answers `asks`: first what is had from the markings, then what one solution says, and what needs one by itself at the end. What never
-/// ends must not take the time of the others, and time that ends takes nothing away from what is known. Beside the answer stands why
-/// the long run does not pass its checks, if it does not.
+/// ends must not take the time of the others, and time that ends takes nothing away from what is known. What hangs on states that are hardly
+/// ever taken is asked again at the end. Beside the answer stands why the long run does not pass its checks, if it does not.
 pub(crate) fn in_turn(it: &mut impl Answers, asks: &[Ask], budget: &mut Budget<'_>) -> (Answer, Option<Refusal>) {
     let mut order: Vec<((u8, u64, bool), &Ask)> = asks.iter().map(|ask| (turn(&ask.question), ask)).collect();
     order.sort_by_key(|(turn, _)| *turn);
     let last = order.last().map(|((turn, at, _), _)| (*turn, *at));
     let (mut answer, mut failed, mut checked) = (Answer::default(), None, false);
-    for (done, ((turn, at, _), ask)) in order.into_iter().enumerate() {
+    let (mut order, mut again) = (VecDeque::from(order), VecDeque::new());
+    it.solution().puts_off = true;
+    while let Some(((turn, at, more), ask)) = order.pop_front() {
+        let done = answer.values.len() as u64;
         let part = if last == Some((turn, at)) { 1.0 } else { PART };
         let value = budget.part(part, |budget| {
-            let in_time = budget.look(Progress::Answering { done: done as u64 });
+            let in_time = budget.look(Progress::Answering { done });
             in_time.or_else(|refusal| if at_once(&ask.question) { Ok(()) } else { Err(refusal) })?;
             let value = it.value(&ask.question, budget)?;
             if !checked && matches!(it.solution().known, Some(Ok(_))) {
@@ -243,8 +248,17 @@ pub(crate) fn in_turn(it: &mut impl Answers, asks: &[Ask], budget: &mut Budget<'
             }
             Ok(value)
         });
-        it.solution().put(&mut answer, ask, value);
+        if std::mem::take(&mut it.solution().put_off) {
+            again.push_back(((turn, at, more), ask));
+        } else {
+            it.solution().put(&mut answer, ask, value);
+        }
+        if order.is_empty() {
+            it.solution().puts_off = false;
+            order = std::mem::take(&mut again);
+        }
     }
+    it.solution().puts_off = false;
     (answer, failed)
 }
 

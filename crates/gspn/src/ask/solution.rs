@@ -17,6 +17,11 @@ pub(crate) struct Solution {
     pub(crate) space: Space,
     /// Once it was asked for.
     pub(crate) known: Option<Result<LongRun, Refusal>>,
+    /// Why rare states are not known as well as others, once that was tried.
+    unsettled: Option<Refusal>,
+    /// Questions that hang on rare states are put off, and whether the last one was.
+    pub(crate) puts_off: bool,
+    pub(crate) put_off: bool,
     at: HashMap<u64, Result<At, Refusal>>,
     /// How the last value was found, where that is worth saying, and how far it may be off, relatively.
     method: Option<(String, f64)>,
@@ -24,7 +29,7 @@ pub(crate) struct Solution {
 
 impl Solution {
     pub(crate) fn new(space: Space) -> Self {
-        Self { space, known: None, at: HashMap::new(), method: None }
+        Self { space, known: None, unsettled: None, puts_off: false, put_off: false, at: HashMap::new(), method: None }
     }
 
     /// Puts the value that was just found, or why there is none, into `answer`.
@@ -46,12 +51,24 @@ impl Solution {
         }
     }
 
-    /// The long run with each state as well known as any other.
+    /// The long run with each state as well known as any other. Where that is not had, common states stay known.
     pub(crate) fn long_run(&mut self, budget: &mut Budget<'_>) -> Result<&LongRun, Refusal> {
         if self.common_run(budget)?.least > 0.0 {
-            let Self { space, known, .. } = self;
-            let settle = |found: &LongRun| chain::settled(space.chain(), space.initial(), found, budget);
-            *known = known.as_ref().and_then(|found| found.as_ref().ok()).map(settle);
+            if self.puts_off {
+                self.put_off = true;
+                return Err(Refusal::new(Class::TooLarge, "", "it hangs on rare states, and others are asked first"));
+            }
+            if let Some(refusal) = &self.unsettled {
+                return Err(refusal.clone());
+            }
+            let found = self.common_run(budget)?.clone();
+            match chain::settled(self.space.chain(), self.space.initial(), &found, budget) {
+                Ok(whole) => self.known = Some(Ok(whole)),
+                Err(refusal) => {
+                    self.unsettled = Some(refusal.clone());
+                    return Err(refusal);
+                }
+            }
         }
         self.common_run(budget)
     }
