@@ -61,12 +61,13 @@ impl Solution {
             if let Some(refusal) = &self.unsettled {
                 return Err(refusal.clone());
             }
-            let found = self.common_run(budget)?.clone();
-            match chain::settled(self.space.chain(), self.space.initial(), &found, budget) {
-                Ok(whole) => self.known = Some(Ok(whole)),
-                Err(refusal) => {
-                    self.unsettled = Some(refusal.clone());
-                    return Err(refusal);
+            if let Some(Ok(found)) = &self.known {
+                match chain::settled(self.space.chain(), self.space.initial(), found, budget) {
+                    Ok(whole) => self.known = Some(Ok(whole)),
+                    Err(refusal) => {
+                        self.unsettled = Some(refusal.clone());
+                        return Err(refusal);
+                    }
                 }
             }
         }

@@ -5,6 +5,7 @@
 //! balance shows it. What flows over the border of such a group does: where it is drawn through the least flows, as much must flow in as out.
 
 use super::level::Level;
+use crate::{Budget, Progress, Refusal};
 
 /// Groups hardly know of each other when no flow between them is more than this part of the largest flow within each.
 const FAINT: f64 = 1e-8;
@@ -34,7 +35,14 @@ impl Groups {
 
 /// Whether as much flows into each group of states that hardly knows of others as out of it, under `weights`; states of at most `least` do not
 /// count. Where such groups are very many, nobody knows.
-pub(super) fn balanced(level: &Level<'_>, weights: &[f64], least: f64) -> bool {
+pub(super) fn balanced(
+    level: &Level<'_>,
+    weights: &[f64],
+    least: f64,
+    budget: &mut Budget<'_>,
+) -> Result<bool, Refusal> {
+    let far = Progress::Solving { sweeps: 0, error: APART };
+    budget.look(far)?;
     let mut flows = level.flows(weights, least);
     flows.sort_unstable_by(|one, other| other.0.total_cmp(&one.0));
     #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
@@ -50,6 +58,7 @@ pub(super) fn balanced(level: &Level<'_>, weights: &[f64], least: f64) -> bool {
         }
         if flow < FAINT * groups.most[one as usize].min(groups.most[other as usize]) {
             looks += 1;
+            budget.look(far)?;
             let (mut into, mut out) = (0.0, 0.0);
             for (flow, from, to) in &flows[at..] {
                 match (groups.find(*from) == one, groups.find(*to) == one) {
@@ -59,18 +68,23 @@ pub(super) fn balanced(level: &Level<'_>, weights: &[f64], least: f64) -> bool {
                 }
             }
             if looks > LOOKS || (out - into).abs() > APART * out.max(into) {
-                return false;
+                return Ok(false);
             }
         }
         groups.most[one as usize] = groups.most[one as usize].max(groups.most[other as usize]).max(flow);
         groups.of[other as usize] = one;
     }
-    true
+    Ok(true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Limits;
+
+    fn holds(level: &Level<'_>, weights: &[f64]) -> bool {
+        balanced(level, weights, 0.0, &mut Budget::new(Limits::default(), &mut |_| true)).unwrap()
+    }
 
     /// A walk on a line with these rates up and down between neighbours, and its distribution.
     fn line(rates: &[(f64, f64)]) -> (Level<'static>, Vec<f64>) {
@@ -103,7 +117,7 @@ mod tests {
         let mut rates = vec![(1.0, 8.0); 40];
         rates.extend([(8.0, 1.0); 42]);
         let (level, weights) = line(&rates);
-        assert!(balanced(&level, &weights, 0.0));
+        assert!(holds(&level, &weights));
         for factor in [1.0 + 1e-5, 3.0, 1e-3] {
             let mut more = weights.clone();
             more[41..].iter_mut().for_each(|weight| *weight *= factor);
@@ -112,10 +126,12 @@ mod tests {
                 let arriving: f64 = level.column(state).map(|(from, rate)| more[from] * rate).sum();
                 more[state] = arriving / level.exits[state];
             }
-            assert!(!balanced(&level, &more, 0.0), "{factor}");
+            assert!(!holds(&level, &more), "{factor}");
         }
+        let mut stop = |_| false;
+        assert!(balanced(&level, &weights, 0.0, &mut Budget::new(Limits::default(), &mut stop)).is_err());
         // One hill without a well behind it is none.
         let (level, weights) = line(&[(1.0, 8.0); 40]);
-        assert!(balanced(&level, &weights, 0.0));
+        assert!(holds(&level, &weights));
     }
 }

@@ -13,7 +13,7 @@ const BALANCE: f64 = 1e-9;
 const APART: f64 = 30.0;
 
 /// The long run of a chain.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct LongRun {
     /// Share of time spent in each state, in the end. Adds up to 1.
     pub distribution: Vec<f64>,

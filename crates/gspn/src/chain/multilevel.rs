@@ -76,8 +76,10 @@ pub(super) fn settled(
     weights: Vec<f64>,
     budget: &mut Budget<'_>,
 ) -> Result<Option<Vec<f64>>, Refusal> {
-    let found = from(level, weights, NOTHING, budget)?.filter(|weights| balanced(level, weights, NOTHING));
-    Ok(found.filter(|weights| together(&level.starts, &level.sources, weights, [NOTHING; 2])))
+    let Some(found) = from(level, weights, NOTHING, budget)? else { return Ok(None) };
+    let sound =
+        together(&level.starts, &level.sources, &found, [NOTHING; 2]) && balanced(level, &found, NOTHING, budget)?;
+    Ok(sound.then_some(found))
 }
 
 /// The same, where states that have less than `least` count as if they had so much.
@@ -95,8 +97,7 @@ fn above(level: &Level<'_>, least: f64, twice: bool, budget: &mut Budget<'_>) ->
         }
         return Ok(Some(found));
     }
-    budget.look(Progress::Solving { sweeps: 0, error: CLOSE })?;
-    Ok(Some(found).filter(|weights| balanced(level, weights, least)))
+    Ok(balanced(level, &found, least, budget)?.then_some(found))
 }
 
 fn from(
