@@ -215,3 +215,39 @@ fn a_time_until_a_class_is_entered_needs_no_long_run_inside() {
         }
     }
 }
+
+/// Tokens that go over from `a` to `b` with these rates by those that are there, and back at rate 1; so many are there at the beginning.
+fn over(rates: &[f64], start: usize) -> Answer {
+    let all = rates.len();
+    solve(
+        &json!({"net": {"places": [{"name": "a", "tokens": all - start}, {"name": "b", "tokens": start}], "transitions": [
+        {"name": "up", "kind": "timed", "rate_by_tokens": {"place": "b", "rates": rates}, "in": {"a": 1}, "out": {"b": 1}},
+        {"name": "down", "kind": "timed", "rate": 1, "in": {"b": 1}, "out": {"a": 1}}]},
+        "ask": [{"id": "mean", "kind": "mean_tokens", "place": "b"},
+            {"id": "all", "kind": "prob", "where": [["b", "==", all]]},
+            {"id": "slope", "kind": "sensitivity", "wrt": "down", "of": {"kind": "mean_tokens", "place": "b"}}]}),
+    )
+}
+
+/// Whatever the marking is that it starts from: a few markings, and thousands with as many on either side of the one that is hardly ever there.
+#[test]
+fn what_is_joined_by_a_marking_that_is_less_than_a_number_can_say() {
+    for start in 0..=4 {
+        let answer = over(&[1e-200, 1e-200, 1e200, 1e200], start);
+        close(&answer, "mean", 2.0);
+        close(&answer, "all", 0.5);
+        assert!(answer.unanswered["slope"].why.contains("less than a number can say"), "{answer:?}");
+        let answer = over(&[1e-160, 1e-160, 1e160, 1e150], start);
+        close(&answer, "all", 1e-10 / (1.0 + 1e-10));
+        close(&answer, "mean", 4e-10 / (1.0 + 1e-10));
+    }
+    // What is left of its flows does not balance.
+    for start in 0..=3 {
+        let answer = over(&[2.5e-300, 2.5e-150, 2.5e150], start);
+        assert!(answer.unanswered["mean"].why.contains("more or less than a number can say"), "{answer:?}");
+    }
+    let rates: Vec<f64> = (0..2_400).map(|at| if at < 1_200 { 0.5 } else { 2.0 }).collect();
+    for start in [0, 1_000, 2_400] {
+        close(&over(&rates, start), "mean", 1_200.0);
+    }
+}

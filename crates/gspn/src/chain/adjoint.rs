@@ -142,6 +142,10 @@ pub fn worth(
                 continue;
             }
             let shares: Vec<f64> = nodes.iter().map(|node| found.distribution[*node as usize] / held).collect();
+            if !(Component { chain, incoming: &solver.incoming, nodes }).decides_without_rare(&shares) {
+                let why = "the value hangs on markings whose probability is less than a number can say: its change is not known";
+                return Err(Refusal::new(Class::TooLarge, "", why));
+            }
             let mean = sum(nodes.iter().zip(&shares).map(|(node, share)| share * rewards[*node as usize]));
             let beside: Vec<f64> = nodes.iter().map(|node| rewards[*node as usize] - mean).collect();
             solver.solve(component, (&shares, None), &beside, &mut worth.bias, budget)?;

@@ -8,13 +8,16 @@ use std::collections::BinaryHeap;
 use std::convert::Infallible;
 
 use super::number::Number;
+use crate::product::wide::Wide;
 
 /// Edge operations after which the clock and the memory are looked at.
 const LOOK: u64 = 1 << 20;
-/// Bytes of a state that is there or taken out, of an edge that is there, in its row and in the list of those that lead there, and of what
-/// an edge becomes.
+/// Bytes of a state that is there or taken out, and of an edge in the list of those that lead somewhere.
 const STATE: u64 = 160;
-const EDGE: u64 = 40;
+const EDGE: usize = 8;
+
+/// A rate below which others may have lost digits, or may have been lost.
+const LITTLE: f64 = 1e-290;
 
 /// A part of a chain: edges between its states, and the rate at which each state leaves the part.
 #[derive(Debug, Default)]
@@ -53,7 +56,8 @@ impl<T: Number> Eliminated<T> {
 
     /// Bytes of a part with so many states and edges before any of them is taken out.
     pub(super) fn bytes(states: usize, edges: usize) -> u64 {
-        states as u64 * STATE + edges as u64 * EDGE
+        // An edge stands in its row, and in what it becomes.
+        states as u64 * STATE + (edges * (EDGE + 2 * size_of::<(u32, T)>())) as u64
     }
 
     /// The same of any size. `look` is told every so often how many bytes are held, or will be soon.
@@ -187,6 +191,13 @@ impl<T: Number> Eliminated<T> {
 }
 
 impl Eliminated<f64> {
+    /// Whether some rate came near the least or the most that a number can say: then others may be lost.
+    pub(super) fn doubtful(&self) -> bool {
+        let exits = self.steps.iter().take(self.steps.len().saturating_sub(1)).map(|step| step.exit);
+        let rates = self.into.iter().chain(&self.out).map(|(_, rate)| *rate);
+        exits.chain(rates).any(|rate| !(LITTLE..f64::INFINITY).contains(&rate))
+    }
+
     /// The stationary distribution of a part that nothing leaves.
     pub(super) fn stationary(&self) -> Vec<f64> {
         let mut weights = vec![0.0; self.steps.len()];
@@ -205,6 +216,24 @@ impl Eliminated<f64> {
         }
         super::solve::normalize(&mut weights);
         weights
+    }
+}
+
+impl Eliminated<Wide> {
+    /// The stationary distribution of a part that nothing leaves; what is less than a number can say is 0.
+    pub(super) fn stationary(&self) -> Vec<f64> {
+        let mut weights = vec![Wide::ZERO; self.steps.len()];
+        let mut steps = self.steps.iter().rev();
+        if let Some(last) = steps.next() {
+            weights[last.state as usize] = Wide::ONE;
+        }
+        for step in steps {
+            let into = &self.into[step.into.0..step.into.1];
+            let arriving = into.iter().fold(Wide::ZERO, |sum, (from, rate)| sum + weights[*from as usize] * *rate);
+            weights[step.state as usize] = arriving / step.exit;
+        }
+        let all = weights.iter().fold(Wide::ZERO, |sum, weight| sum + *weight);
+        weights.into_iter().map(|weight| weight.over(all)).collect()
     }
 }
 

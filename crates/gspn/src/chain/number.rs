@@ -2,6 +2,8 @@
 
 use std::ops::{Add, AddAssign, Div, Mul};
 
+use crate::product::wide::Wide;
+
 /// What state reduction needs of a number; the default is 0.
 pub(super) trait Number:
     Copy + Default + PartialEq + Add<Output = Self> + AddAssign + Mul<Output = Self> + Div<Output = Self>
@@ -10,6 +12,7 @@ pub(super) trait Number:
 
 impl Number for f64 {}
 impl Number for Complex {}
+impl Number for Wide {}
 
 /// A complex number.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -2,9 +2,11 @@
 
 use super::band::Band;
 use super::elimination::{Eliminated, Part};
-use super::level::Level;
+use super::level::{Level, NOTHING, together};
+use super::number::Number;
 use super::sweep::Outcome;
 use super::{Chain, Incoming, multilevel, quick, sweep};
+use crate::product::wide::Wide;
 use crate::{Budget, Progress};
 use crate::{Class, Refusal};
 
@@ -36,6 +38,7 @@ impl<'a> Component<'a> {
         }
         if let Some(band) = Band::first(self, budget)
             && let Some(found) = band.stationary(self, budget)?
+            && self.decides_without_rare(&found)
         {
             return Ok(found);
         }
@@ -50,11 +53,12 @@ impl<'a> Component<'a> {
     pub(super) fn slowly_stationary(&self, whole: bool, budget: &mut Budget<'_>) -> Result<(Vec<f64>, f64), Refusal> {
         if let Some(band) = Band::next(self, budget)
             && let Some(found) = band.stationary(self, budget)?
+            && self.decides_without_rare(&found)
         {
             return Ok((found, 0.0));
         }
         if let Some(eliminated) = self.eliminate_first(None, budget)? {
-            return Ok((eliminated.stationary(), 0.0));
+            return Ok((self.distribution(&eliminated, budget)?, 0.0));
         }
         let mut apart = sweep::decoupled(self);
         if !apart {
@@ -75,10 +79,34 @@ impl<'a> Component<'a> {
         }
         if let Some(band) = Band::last(self, budget)
             && let Some(found) = band.stationary(self, budget)?
+            && self.decides_without_rare(&found)
         {
             return Ok((found, 0.0));
         }
-        Ok((self.eliminate_at_any_price(None, budget)?.stationary(), 0.0))
+        let eliminated = self.eliminate_at_any_price(None, budget)?;
+        Ok((self.distribution(&eliminated, budget)?, 0.0))
+    }
+
+    /// The stationary distribution from its states taken out: once more, with numbers of any size, where some may have been lost.
+    fn distribution(&self, eliminated: &Eliminated<f64>, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
+        let found = eliminated.stationary();
+        if !eliminated.doubtful() && found.iter().all(|weight| *weight >= NOTHING) {
+            return Ok(found);
+        }
+        let work = if self.nodes.len() <= SMALL { u64::MAX } else { FIRST };
+        match self.eliminate::<Wide>(work, None, budget)? {
+            Some(eliminated) => Ok(eliminated.stationary()),
+            None if !eliminated.doubtful() && self.decides_without_rare(&found) => Ok(found),
+            None => Err(self.stiff()),
+        }
+    }
+
+    /// Whether states that have more than nothing of `weights` are reached from each other without those that have less.
+    pub(super) fn decides_without_rare(&self, weights: &[f64]) -> bool {
+        weights.iter().all(|weight| *weight > NOTHING) || {
+            let level = self.level();
+            together(&level.starts, &level.sources, weights, [NOTHING; 2])
+        }
     }
 
     /// Time spent in each state before the component is left.
@@ -273,18 +301,18 @@ impl<'a> Component<'a> {
     }
 
     /// Takes out all states, with at most `work` edge operations; what enters `end` leaves.
-    fn eliminate(
+    fn eliminate<T: Number + From<f64>>(
         &self,
         work: u64,
         end: Option<usize>,
         budget: &mut Budget<'_>,
-    ) -> Result<Option<Eliminated<f64>>, Refusal> {
+    ) -> Result<Option<Eliminated<T>>, Refusal> {
         let edges: usize = self.nodes.iter().map(|node| self.chain.row(*node as usize).count()).sum();
         if (edges as u64) > work {
             return Ok(None);
         }
         let besides = self.bytes();
-        budget.bytes(besides + Eliminated::<f64>::bytes(self.nodes.len(), edges))?;
+        budget.bytes(besides + Eliminated::<T>::bytes(self.nodes.len(), edges))?;
         let mut part = Part::default();
         for (local, node) in self.nodes.iter().enumerate() {
             let mut leaves = 0.0;
@@ -292,12 +320,12 @@ impl<'a> Component<'a> {
             for (to, rate) in self.chain.row(*node as usize).filter(|_| end != Some(local)) {
                 #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
                 match self.local(to).filter(|to| end != Some(*to)) {
-                    Some(to) => row.push((to as u32, rate)),
+                    Some(to) => row.push((to as u32, rate.into())),
                     None => leaves += rate,
                 }
             }
             part.rows.push(row);
-            part.leaves.push(leaves);
+            part.leaves.push(leaves.into());
         }
         Eliminated::watched(part, work, |bytes| {
             budget.bytes(besides + bytes)?;

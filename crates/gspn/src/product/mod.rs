@@ -10,7 +10,7 @@ mod network;
 mod shared;
 mod station;
 mod sums;
-mod wide;
+pub(crate) mod wide;
 
 pub(crate) use self::held::{Held, without as without_servers};
 use self::network::Networks;

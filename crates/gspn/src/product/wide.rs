@@ -1,6 +1,6 @@
 //! Numbers above 0 of any size: sums over a million customers go far beyond what 64 bits say.
 
-use std::ops::{Add, AddAssign, Mul};
+use std::ops::{Add, AddAssign, Div, Mul};
 
 /// The base of exponents is 2^512.
 const STEP: f64 = f64::from_bits((1023 + 512) << 52);
@@ -55,6 +55,18 @@ impl Wide {
     }
 }
 
+impl Default for Wide {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl From<f64> for Wide {
+    fn from(value: f64) -> Self {
+        Self::of(value)
+    }
+}
+
 impl Mul for Wide {
     type Output = Self;
 
@@ -63,6 +75,19 @@ impl Mul for Wide {
             return Self::ZERO;
         }
         let (mantissa, exponent) = (self.mantissa * other.mantissa, self.exponent + other.exponent);
+        Self { mantissa, exponent }.in_range()
+    }
+}
+
+impl Div for Wide {
+    type Output = Self;
+
+    /// By what is not 0.
+    fn div(self, other: Self) -> Self {
+        if self.mantissa == 0.0 {
+            return Self::ZERO;
+        }
+        let (mantissa, exponent) = (self.mantissa / other.mantissa, self.exponent - other.exponent);
         Self { mantissa, exponent }.in_range()
     }
 }
@@ -112,6 +137,10 @@ mod tests {
             assert!((sum - (one + other)).abs() <= 1e-15 * sum, "{one} + {other} is {sum}");
             let product = (Wide::of(one) * Wide::of(other)).over(Wide::ONE);
             assert!((product - one * other).abs() <= 1e-15 * product, "{one} * {other} is {product}");
+            if other != 0.0 {
+                let back = (Wide::of(one) * Wide::of(other) / Wide::of(other)).over(Wide::ONE);
+                assert!((back - one).abs() <= 1e-15 * one, "{one} * {other} / {other} is {back}");
+            }
         }
     }
 }
