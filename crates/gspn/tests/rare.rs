@@ -251,3 +251,23 @@ fn what_is_joined_by_a_marking_that_is_less_than_a_number_can_say() {
         close(&over(&rates, start), "mean", 1_200.0);
     }
 }
+
+/// How the time until two tokens are gone changes with the faster of both: by ever less beside the time itself.
+#[test]
+fn a_derivative_that_is_little_beside_its_value_says_how_far_off_it_may_be() {
+    let mut said = 0;
+    for rate in [2.0_f64, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e12, 1e20] {
+        let answer = solve(
+            &json!({"net": {"places": [{"name": "a", "tokens": 1}, {"name": "b", "tokens": 1}], "transitions": [
+            {"name": "f", "kind": "timed", "rate": rate, "in": {"a": 1}}, {"name": "s", "kind": "timed", "rate": 1, "in": {"b": 1}}]},
+            "ask": [{"id": "slope", "kind": "sensitivity", "wrt": "f", "of": {"kind": "mtta"}}]}),
+        );
+        let Value::Number(slope) = answer.values["slope"] else { panic!("{answer:?}") };
+        let wanted = -(2.0 * rate + 1.0) / (rate * (1.0 + rate)).powi(2);
+        let off = (slope - wanted).abs() / wanted.abs();
+        let error = answer.error.get("slope").copied().unwrap_or(1e-8);
+        assert!(off <= error, "{rate:e}: {slope:e} for {wanted:e}, and {error:e} is said");
+        said += usize::from(answer.method.contains_key("slope"));
+    }
+    assert!((3..10).contains(&said), "{said}");
+}

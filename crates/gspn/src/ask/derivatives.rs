@@ -130,6 +130,9 @@ impl Solved {
             let why = format!("{rounding:.1e} of {change:.1e} may be off: rates are too far apart");
             return Err(Refusal::new(Class::TooLarge, "", why));
         }
+        if rounding > ROUNDING * change.abs() {
+            self.solution.rounded(if change == 0.0 { 1.0 } else { rounding / change.abs() });
+        }
         Ok(change / rate)
     }
 

@@ -128,6 +128,12 @@ impl Solution {
         Ok(mean.value)
     }
 
+    /// Notes that this much of the value that is being found may be rounding, relatively.
+    pub(crate) fn rounded(&mut self, error: f64) {
+        let (_, known) = self.method.get_or_insert_with(|| ("what rounding leaves of a small one".to_owned(), 0.0));
+        *known = known.max(error);
+    }
+
     /// The probability that a condition holds at the start.
     pub(crate) fn initially(&self, condition: &Condition) -> f64 {
         let holds = self.holds(condition);
