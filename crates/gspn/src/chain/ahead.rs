@@ -2,6 +2,8 @@
 
 /// Cycles from which it is guessed.
 pub(super) const WINDOW: usize = 3;
+/// What a state counts for at least: less has no square.
+const LITTLE: f64 = 1e-150;
 /// The logarithm of how far a guess by logarithms may lead.
 const FAR: f64 = 2.3;
 
@@ -26,7 +28,8 @@ impl Past {
             return None;
         }
         let Self { weights, changes } = std::mem::take(self);
-        let parts = shortest(&changes, |state| now[state].max(least))?;
+        // Relative to the state, because relative changes are what the cycles are to settle.
+        let parts = shortest(&changes, |state| now[state].max(least).max(LITTLE).powi(2))?;
         let mut ahead = vec![0.0; now.len()];
         for (part, weights) in parts.iter().zip(&weights) {
             ahead.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += part * weight);

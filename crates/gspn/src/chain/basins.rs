@@ -1,4 +1,4 @@
-//! Whether groups of states that hardly know of each other have the weights that they must have.
+//! Groups of states that hardly know of each other: what they have on the whole is seen from what flows between them alone.
 //!
 //! Two groups may have little to do with each other though no rate is small: where all ways from one to the other lead through states that are
 //! hardly ever taken. What is wrong between them then changes each state from cycle to cycle by less than rounding, and no state's own
@@ -11,17 +11,31 @@ use crate::{Budget, Progress, Refusal};
 const FAINT: f64 = 1e-8;
 /// What flows over a border into a group and out of it may be apart, relatively.
 const APART: f64 = 1e-7;
-/// How often all flows are looked at at most.
-const LOOKS: usize = 100;
+/// Groups that hardly know of each other, at most.
+const MOST: usize = 64;
 
-/// Groups that grow together, each named by one of its states.
-struct Groups {
+/// What the flows between groups that hardly know of each other say.
+pub(super) enum Between {
+    /// As much flows into each, and into those that know more of each other together, as out of it.
+    Balanced,
+    /// Their weights are not the right ones; the group of each state.
+    Apart(Vec<u32>),
+    /// They are too many to say.
+    Many,
+}
+
+/// States that grow together, each set named by one of its states, and the largest flow within each.
+struct Sets {
     of: Vec<u32>,
-    /// The largest flow within each.
     most: Vec<f64>,
 }
 
-impl Groups {
+impl Sets {
+    #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+    fn new(count: usize) -> Self {
+        Self { of: (0..count as u32).collect(), most: vec![0.0; count] }
+    }
+
     fn find(&mut self, state: u32) -> u32 {
         let mut at = state;
         while self.of[at as usize] != at {
@@ -31,50 +45,92 @@ impl Groups {
         }
         at
     }
+
+    /// Puts the sets of these two together, unless that flow is too little for them.
+    fn join(&mut self, flow: f64, one: u32, other: u32) {
+        let (one, other) = (self.find(one), self.find(other));
+        let within = self.most[one as usize].min(self.most[other as usize]);
+        if one != other && flow >= FAINT * within {
+            self.most[one as usize] = self.most[one as usize].max(self.most[other as usize]).max(flow);
+            self.of[other as usize] = one;
+        }
+    }
 }
 
-/// Whether as much flows into each group of states that hardly knows of others as out of it, under `weights`; states of at most `least` do not
-/// count. Where such groups are very many, nobody knows.
-pub(super) fn balanced(
+/// What flows between groups of states under `weights` says of them; states of at most `least` do not count.
+pub(super) fn between(
     level: &Level<'_>,
     weights: &[f64],
     least: f64,
     budget: &mut Budget<'_>,
-) -> Result<bool, Refusal> {
+) -> Result<Between, Refusal> {
     let far = Progress::Solving { sweeps: 0, error: APART };
     budget.look(far)?;
     let mut flows = level.flows(weights, least);
     flows.sort_unstable_by(|one, other| other.0.total_cmp(&one.0));
+    budget.look(far)?;
+    // Sets grow together along the largest flows first: those that are left then lie in front of each other's borders.
+    let mut sets = Sets::new(weights.len());
+    flows.iter().for_each(|(flow, from, to)| sets.join(*flow, *from, *to));
+    // Groups by number; one more for the states that do not count.
+    let mut numbers = vec![u32::MAX; weights.len()];
+    let mut count = 0;
+    for (_, from, to) in &flows {
+        for state in [*from, *to] {
+            let number = &mut numbers[sets.find(state) as usize];
+            if *number == u32::MAX {
+                *number = count;
+                count += 1;
+            }
+        }
+    }
+    if count < 2 {
+        return Ok(Between::Balanced);
+    }
+    if count as usize > MOST {
+        return Ok(Between::Many);
+    }
     #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
-    let of = (0..weights.len() as u32).collect();
-    let mut groups = Groups { of, most: vec![0.0; weights.len()] };
-    let mut looks = 0;
-    // Groups grow together along the largest flows first: those that are left then lie in front of each other's borders.
-    for at in 0..flows.len() {
-        let (flow, from, to) = flows[at];
-        let (one, other) = (groups.find(from), groups.find(to));
-        if one == other {
+    let of: Vec<u32> = (0..weights.len() as u32).map(|state| numbers[sets.find(state) as usize].min(count)).collect();
+    let mut sums = vec![vec![0.0; count as usize]; count as usize];
+    for (flow, from, to) in flows {
+        sums[of[from as usize] as usize][of[to as usize] as usize] += flow;
+    }
+    Ok(if balanced(&sums) { Between::Balanced } else { Between::Apart(of) })
+}
+
+/// Whether groups balance between which so much flows: those that more flows between are put together first, and each of the two is held
+/// against all others.
+fn balanced(sums: &[Vec<f64>]) -> bool {
+    let count = sums.len();
+    let mut of: Vec<usize> = (0..count).collect();
+    let mut pairs: Vec<(usize, usize)> =
+        (0..count).flat_map(|one| (one + 1..count).map(move |other| (one, other))).collect();
+    pairs.sort_by(|one, other| {
+        let flow = |(one, other): &(usize, usize)| sums[*one][*other] + sums[*other][*one];
+        flow(other).total_cmp(&flow(one))
+    });
+    for (one, other) in pairs {
+        if of[one] == of[other] {
             continue;
         }
-        if flow < FAINT * groups.most[one as usize].min(groups.most[other as usize]) {
-            looks += 1;
-            budget.look(far)?;
+        for side in [of[one], of[other]] {
             let (mut into, mut out) = (0.0, 0.0);
-            for (flow, from, to) in &flows[at..] {
-                match (groups.find(*from) == one, groups.find(*to) == one) {
-                    (true, false) => out += flow,
-                    (false, true) => into += flow,
+            for (from, to) in (0..count).flat_map(|from| (0..count).map(move |to| (from, to))) {
+                match (of[from] == side, of[to] == side) {
+                    (true, false) => out += sums[from][to],
+                    (false, true) => into += sums[from][to],
                     _ => {}
                 }
             }
-            if looks > LOOKS || (out - into).abs() > APART * out.max(into) {
-                return Ok(false);
+            if (out - into).abs() > APART * out.max(into) {
+                return false;
             }
         }
-        groups.most[one as usize] = groups.most[one as usize].max(groups.most[other as usize]).max(flow);
-        groups.of[other as usize] = one;
+        let (kept, gone) = (of[one], of[other]);
+        of.iter_mut().filter(|of| **of == gone).for_each(|of| *of = kept);
     }
-    Ok(true)
+    true
 }
 
 #[cfg(test)]
@@ -83,7 +139,8 @@ mod tests {
     use crate::Limits;
 
     fn holds(level: &Level<'_>, weights: &[f64]) -> bool {
-        balanced(level, weights, 0.0, &mut Budget::new(Limits::default(), &mut |_| true)).unwrap()
+        let between = between(level, weights, 0.0, &mut Budget::new(Limits::default(), &mut |_| true)).unwrap();
+        matches!(between, Between::Balanced)
     }
 
     /// A walk on a line with these rates up and down between neighbours, and its distribution.
@@ -129,7 +186,7 @@ mod tests {
             assert!(!holds(&level, &more), "{factor}");
         }
         let mut stop = |_| false;
-        assert!(balanced(&level, &weights, 0.0, &mut Budget::new(Limits::default(), &mut stop)).is_err());
+        assert!(between(&level, &weights, 0.0, &mut Budget::new(Limits::default(), &mut stop)).is_err());
         // One hill without a well behind it is none.
         let (level, weights) = line(&[(1.0, 8.0); 40]);
         assert!(holds(&level, &weights));

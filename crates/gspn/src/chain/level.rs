@@ -63,6 +63,12 @@ impl Groups {
         &self.members[self.starts[group] as usize..self.starts[group + 1] as usize]
     }
 
+    /// What each group is of, where it is made of states that are of the same; nothing where they are of nothing.
+    pub(super) fn sides(&self, sides: &[u32]) -> Vec<u32> {
+        let groups = if sides.is_empty() { 0 } else { self.len() };
+        (0..groups).map(|group| sides[self.members(group)[0] as usize]).collect()
+    }
+
     /// The sum of the weights of each group.
     pub(super) fn sums(&self, weights: &[f64]) -> Vec<f64> {
         (0..self.len()).map(|group| self.members(group).iter().map(|state| weights[*state as usize]).sum()).collect()
@@ -186,11 +192,12 @@ impl Level<'_> {
     /// Groups of up to four states that have much to do with each other, by the flows under `weights`.
     ///
     /// Pairs are put together only where what flows between them is not little against what flows within: the weights within a
-    /// group are left to sweeps.
-    pub(super) fn group(&self, weights: &[f64], mutual: bool) -> Groups {
+    /// group are left to sweeps. Where it is said what side each state is of, a group has those of one.
+    pub(super) fn group(&self, weights: &[f64], mutual: bool, sides: &[u32]) -> Groups {
         let through: Vec<f64> = weights.iter().zip(self.exits.iter()).map(|(weight, exit)| weight * exit).collect();
-        let pairs = self.pair(weights, &through, (0.0, mutual));
-        let again = self.coarse(&pairs, weights).pair(&pairs.sums(weights), &pairs.sums(&through), (TOGETHER, mutual));
+        let pairs = self.pair(weights, &through, (0.0, mutual), sides);
+        let (sums, through, sides) = (pairs.sums(weights), pairs.sums(&through), pairs.sides(sides));
+        let again = self.coarse(&pairs, weights).pair(&sums, &through, (TOGETHER, mutual), &sides);
         let of = pairs.of.iter().map(|pair| again.of[*pair as usize]).collect();
         Groups::new(of, again.len())
     }
@@ -201,7 +208,7 @@ impl Level<'_> {
     /// Where it is `mutual`, a state takes the partner for which the flow is much to both: where weights fall fast along one way and
     /// slowly along another, long groups along the first would lead elsewhere than their states.
     #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
-    fn pair(&self, weights: &[f64], through: &[f64], (least, mutual): (f64, bool)) -> Groups {
+    fn pair(&self, weights: &[f64], through: &[f64], (least, mutual): (f64, bool), sides: &[u32]) -> Groups {
         let mut of = vec![NONE; self.len()];
         let mut sizes: Vec<u32> = Vec::new();
         let through = |state: usize| through[state].max(f64::MIN_POSITIVE);
@@ -211,7 +218,10 @@ impl Level<'_> {
             }
             let own = through(state);
             let strength = |from: usize, flow: f64| flow / own + flow / through(from);
-            let flows = || self.column(state).map(|(from, rate)| (from, weights[from] * rate));
+            let beside = |from: usize| sides.is_empty() || sides[from] == sides[state];
+            let flows = || {
+                self.column(state).filter(|(from, _)| beside(*from)).map(|(from, rate)| (from, weights[from] * rate))
+            };
             let strongest = flows().fold(0.0_f64, |most, (from, flow)| most.max(strength(from, flow)));
             let (mut best, mut partner) = (0.0, None);
             let (mut most, mut host) = (STRONG, None);

@@ -4,10 +4,11 @@
 //! A group takes part in the chain of groups with the rates that its states have on the whole, and hands its new weight down to
 //! them. Only sums, products and quotients of numbers above 0 occur: rates that are far apart cost no digits, and neither do groups
 //! that hardly know of each other. Whether it settled is seen from the changes; where groups are nearly apart it is solved
-//! from another start, too, and both must agree; else what flows between groups must balance (`basins`).
+//! from another start, too, and both must agree; else what flows between groups must balance (`basins`), and where it does not, the
+//! cycles go on with groups that are each of one side.
 
 use super::ahead::{Course, Past, WINDOW};
-use super::basins::balanced;
+use super::basins::{Between, between};
 use super::level::{Groups, Level, NOTHING, together};
 use super::solve::{Component, normalize, sum};
 use crate::Refusal;
@@ -36,6 +37,8 @@ const SLOW: f64 = 0.1;
 const FARTHER: usize = 120;
 /// How far two solutions may be apart, relatively and state by state.
 const AGREE: f64 = 1e-9;
+/// How often the cycles go on because groups that hardly know of each other do not balance.
+const AGAIN: usize = 8;
 /// What states have that matter to most questions: with less, a state among [`MANY`] counts as if it had so much where that is enough.
 const COMMON: f64 = 1e-30;
 /// What states count for at least meanwhile: those that matter are to be reached from each other by way of such.
@@ -76,10 +79,8 @@ pub(super) fn settled(
     weights: Vec<f64>,
     budget: &mut Budget<'_>,
 ) -> Result<Option<Vec<f64>>, Refusal> {
-    let Some(found) = from(level, weights, NOTHING, budget)? else { return Ok(None) };
-    let sound =
-        together(&level.starts, &level.sources, &found, [NOTHING; 2]) && balanced(level, &found, NOTHING, budget)?;
-    Ok(sound.then_some(found))
+    let found = balanced(level, weights, NOTHING, budget)?;
+    Ok(found.filter(|found| together(&level.starts, &level.sources, found, [NOTHING; 2])))
 }
 
 /// The same, where states that have less than `least` count as if they had so much.
@@ -87,23 +88,46 @@ fn above(level: &Level<'_>, least: f64, twice: bool, budget: &mut Budget<'_>) ->
     // The chain twice, the chains of groups, and some vectors.
     budget.bytes((level.sources.len() * 50 + level.len() * 200) as u64)?;
     #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
-    let Some(found) = from(level, vec![1.0 / level.len() as f64; level.len()], least, budget)? else { return Ok(None) };
-    if twice {
-        #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
-        let other = (0..level.len()).map(|state| 1.0 / (state + 1) as f64).collect();
-        let Some(other) = from(level, other, least, budget)? else { return Ok(None) };
-        if found.iter().zip(&other).any(|(one, other)| (one - other).abs() > AGREE * one.max(least)) {
-            return Ok(None);
-        }
-        return Ok(Some(found));
+    let start = vec![1.0 / level.len() as f64; level.len()];
+    if !twice {
+        return balanced(level, start, least, budget);
     }
-    Ok(balanced(level, &found, least, budget)?.then_some(found))
+    #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
+    let other = (0..level.len()).map(|state| 1.0 / (state + 1) as f64).collect();
+    let Some(found) = from(level, start, least, &[], budget)? else { return Ok(None) };
+    let Some(other) = from(level, other, least, &[], budget)? else { return Ok(None) };
+    let agree = |(one, other): (&f64, &f64)| (one - other).abs() <= AGREE * one.max(least);
+    Ok(found.iter().zip(&other).all(agree).then_some(found))
 }
 
+/// Where the cycles lead from `weights` once groups that hardly know of each other balance.
+fn balanced(
+    level: &Level<'_>,
+    weights: Vec<f64>,
+    least: f64,
+    budget: &mut Budget<'_>,
+) -> Result<Option<Vec<f64>>, Refusal> {
+    let (mut weights, mut sides) = (weights, Vec::new());
+    for _ in 0..AGAIN {
+        match from(level, weights, least, &sides, budget)? {
+            Some(found) => weights = found,
+            None => return Ok(None),
+        }
+        match between(level, &weights, least, budget)? {
+            Between::Balanced => return Ok(Some(weights)),
+            Between::Apart(of) => sides = of,
+            Between::Many => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+/// Where the cycles lead from `weights`, with groups each of one side, where it is said what side each state is of.
 fn from(
     level: &Level<'_>,
     mut weights: Vec<f64>,
     least: f64,
+    sides: &[u32],
     budget: &mut Budget<'_>,
 ) -> Result<Option<Vec<f64>>, Refusal> {
     let close = if level.len() > MANY { CLOSE_ENOUGH } else { CLOSE };
@@ -111,19 +135,24 @@ fn from(
     let (mut past, mut course) = (Past::default(), Course::default());
     // The last changes, the latest first, and by what they fell from cycle to cycle.
     let (mut changes, mut falls) = (Vec::new(), Vec::new());
-    let mut farther = false;
+    // Whether groups are taken farther, whether they may be, and what there was before they were.
+    let (mut farther, mut may_go, mut turn) = (false, true, None);
     for cycle in 0..MOST {
-        farther = cycle < FARTHER && (farther || cycle == PATIENT && changes.first().is_some_and(|it| *it > SLOW));
+        let slow = cycle == PATIENT && changes.first().is_some_and(|it| *it > SLOW);
+        farther = may_go && cycle < FARTHER && (farther || slow);
+        if slow {
+            turn = Some(weights.clone());
+        }
         if cycle < ANEW || farther && cycle < PATIENT + ANEW || cycle.is_multiple_of(ANEW) {
             groups.clear();
         }
-        if cycle == EARLY && least >= RARE && core(level, &mut weights, budget)? {
+        if cycle == EARLY && least >= RARE && sides.is_empty() && core(level, &mut weights, budget)? {
             (past, course) = (Past::default(), Course::default());
             (changes, falls) = (Vec::new(), Vec::new());
         }
         let before = weights.clone();
         let far = Progress::Solving { sweeps: cycle as u64, error: changes.first().copied().unwrap_or(1.0) };
-        cycle_over(level, &mut weights, &mut groups, farther, far, budget)?;
+        cycle_over(level, &mut weights, &mut groups, (farther, sides), far, budget)?;
         normalize(&mut weights);
         let change = weights.iter().zip(&before).fold(0.0_f64, |most, (now, before)| {
             let size = now.max(least);
@@ -132,7 +161,12 @@ fn from(
         // Weights that all fell below what a number can say do not change any more, and are no solution.
         let lost = weights.iter().all(|weight| *weight <= 0.0);
         if lost || change.is_infinite() && cycle > ANEW {
-            return Ok(None);
+            let Some(before) = turn.take().filter(|_| farther) else { return Ok(None) };
+            // Groups that were taken farther led nowhere: it goes on from before that.
+            (weights, may_go) = (before, false);
+            (past, course) = (Past::default(), Course::default());
+            (changes, falls) = (Vec::new(), Vec::new());
+            continue;
         }
         if !past.is_empty() || !course.is_empty() {
             falls.insert(0, change / changes[0]);
@@ -168,25 +202,25 @@ fn core(level: &Level<'_>, weights: &mut [f64], budget: &mut Budget<'_>) -> Resu
     }
     let mut start: Vec<f64> = states.iter().map(|state| weights[*state as usize]).collect();
     normalize(&mut start);
-    let Some(found) = from(&level.inner(&states), start, RARE, budget)? else { return Ok(false) };
+    let Some(found) = from(&level.inner(&states), start, RARE, &[], budget)? else { return Ok(false) };
     states.iter().zip(found).for_each(|(state, weight)| weights[*state as usize] = weight);
     normalize(weights);
     Ok(true)
 }
 
-/// One cycle on `level`: sweeps, the groups twice, sweeps; `farther` takes the groups twice as far as their chain says. `groups` holds those
-/// of each depth, and is filled where it is short. Of millions of states a cycle takes seconds, so the clock is looked at on its way;
+/// One cycle on `level`: sweeps, the groups twice, sweeps; `farther` takes the groups twice as far as their chain says, and where it is said
+/// what side each state is of, a group has those of one. `groups` holds those of each depth, and is filled where it is short. Of millions of states a cycle takes seconds, so the clock is looked at on its way;
 /// `far` is how far the cycles have come.
 pub(super) fn cycle_over(
     level: &Level<'_>,
     weights: &mut [f64],
     groups: &mut Vec<Groups>,
-    farther: bool,
+    (farther, sides): (bool, &[u32]),
     far: Progress,
     budget: &mut Budget<'_>,
 ) -> Result<(), Refusal> {
     let room = MORE * (level.sources.len() + level.len());
-    descend(level, weights, groups, (0, room, farther), &mut |states| {
+    descend(level, weights, groups, (0, room, farther), sides, &mut |states| {
         if states > LONG { budget.look(far) } else { Ok(()) }
     })
 }
@@ -198,6 +232,7 @@ fn descend(
     weights: &mut [f64],
     groups: &mut Vec<Groups>,
     (depth, room, farther): (usize, usize, bool),
+    sides: &[u32],
     look: &mut dyn FnMut(usize) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     if level.len() <= DIRECT {
@@ -210,7 +245,7 @@ fn descend(
     }
     if groups.len() == depth {
         look(level.len())?;
-        groups.push(level.group(weights, farther));
+        groups.push(level.group(weights, farther, sides));
     }
     let here = std::mem::take(&mut groups[depth]);
     if here.len() < level.len() {
@@ -219,10 +254,10 @@ fn descend(
         if let Some(room) = room.checked_sub(coarse.sources.len() + coarse.len()) {
             let before = here.sums(weights);
             let mut now = before.clone();
-            let below = (depth + 1, room, farther);
-            descend(&coarse, &mut now, groups, below, look)?;
+            let (below, sides) = ((depth + 1, room, farther), here.sides(sides));
+            descend(&coarse, &mut now, groups, below, &sides, look)?;
             if (depth > 0 || farther) && coarse.len() > DIRECT && 2 * coarse.len() < level.len() {
-                descend(&coarse, &mut now, groups, below, look)?;
+                descend(&coarse, &mut now, groups, below, &sides, look)?;
             }
             if farther {
                 normalize(&mut now);
@@ -336,7 +371,7 @@ mod tests {
         };
         let far = Progress::Solving { sweeps: 0, error: 1.0 };
         let mut budget = Budget::new(Limits::default(), &mut go_on);
-        let went = cycle_over(&level, &mut weights, &mut Vec::new(), true, far, &mut budget).is_ok();
+        let went = cycle_over(&level, &mut weights, &mut Vec::new(), (true, &[]), far, &mut budget).is_ok();
         (looks, went)
     }
 
@@ -391,6 +426,67 @@ mod tests {
         let rare = off(&common, 0.0);
         let whole = settled(&level, common, &mut budget).unwrap().expect("settled");
         assert!(off(&whole, 0.0) < 1e-9 && off(&whole, 0.0) < rare, "{:e} {rare:e}", off(&whole, 0.0));
+    }
+
+    /// A walk on a line with two wells beside one on which nothing hangs: the chain, and its distribution.
+    fn wells(long: usize, wide: usize) -> (Level<'static>, Vec<f64>) {
+        #[expect(clippy::cast_precision_loss, reason = "hundreds")]
+        let depth = |x: usize| {
+            let at = 2.0 * x as f64 / long as f64 - 1.0;
+            60.0 * (2.5 * at * at - 1.0).powi(2) + at
+        };
+        let (mut starts, mut sources, mut rates) = (vec![0], Vec::new(), Vec::new());
+        let (mut exits, mut wanted) = (vec![0.0; long * wide], Vec::new());
+        for (x, y) in (0..long).flat_map(|x| (0..wide).map(move |y| (x, y))) {
+            let mut from = |there: bool, other: usize, z: usize, rate: &dyn Fn() -> f64| {
+                if there {
+                    let rate = rate();
+                    sources.push((other * wide + z) as u32);
+                    rates.push(rate);
+                    exits[other * wide + z] += rate;
+                }
+            };
+            from(x > 0, x.wrapping_sub(1), y, &|| ((depth(x - 1) - depth(x)) / 2.0).exp());
+            from(x + 1 < long, x + 1, y, &|| ((depth(x + 1) - depth(x)) / 2.0).exp());
+            from(y > 0, x, y.wrapping_sub(1), &|| 0.7);
+            from(y + 1 < wide, x, y + 1, &|| 1.0);
+            starts.push(sources.len() as u32);
+            wanted.push((-depth(x)).exp() * 0.7_f64.powi(y as i32));
+        }
+        normalize(&mut wanted);
+        (Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits: exits.into() }, wanted)
+    }
+
+    /// Two wells that hardly know of each other come to their weights from wrong ones, and over groups of which none reaches over the hill.
+    #[test]
+    fn wells_come_to_their_weights_over_groups_of_one_side() {
+        let (level, wanted) = wells(120, 30);
+        let mut go_on = |_| true;
+        let mut budget = Budget::new(Limits::default(), &mut go_on);
+        let mut wrong = wanted.clone();
+        wrong[60 * 30..].iter_mut().for_each(|weight| *weight *= 1e-5);
+        // On the hill there is as much as comes from both sides.
+        (0..400).for_each(|at| level.sweep(&mut wrong, at % 2 == 0));
+        normalize(&mut wrong);
+        let Between::Apart(sides) = between(&level, &wrong, NOTHING, &mut budget).unwrap() else {
+            panic!("they are seen to be apart")
+        };
+        assert!(sides[10 * 30] != sides[110 * 30] && sides.iter().all(|side| *side < 4), "{:?}", sides.iter().max());
+        for mutual in [false, true] {
+            let groups = level.group(&wrong, mutual, &sides);
+            let of_groups = groups.sides(&sides);
+            let (mut own, ones) = (vec![0.0; level.len()], vec![1.0; level.len()]);
+            groups.spread(&mut own, &ones, &of_groups.iter().map(|side| f64::from(*side)).collect::<Vec<f64>>());
+            assert!(
+                own.iter().zip(&sides).all(|(own, side)| *own == f64::from(*side)) && groups.len() < level.len() / 2
+            );
+        }
+        for found in
+            [from(&level, wrong.clone(), NOTHING, &sides, &mut budget), balanced(&level, wrong, NOTHING, &mut budget)]
+        {
+            let found = found.unwrap().expect("settled");
+            assert!(found.iter().zip(&wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-9 * wanted));
+        }
     }
 
     /// Cycles until the distribution of a square is known, which is what detailed balance says.

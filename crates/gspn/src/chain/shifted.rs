@@ -226,7 +226,7 @@ fn floors<'a>(
     let (mut floors, mut all) = (Vec::new(), 0);
     while level.len() > DIRECT {
         budget.look(Progress::Solving { sweeps: 0, error: 1.0 })?;
-        let groups = level.group(&weights, false);
+        let groups = level.group(&weights, false, &[]);
         if groups.len() as f64 > FEWER * level.len() as f64 {
             break;
         }
@@ -270,7 +270,7 @@ fn rough(level: &Level<'_>, shift: f64, start: &[f64], budget: &mut Budget<'_>) 
     for cycle in 0..ROUGH {
         let before = weights.clone();
         let far = Progress::Solving { sweeps: cycle as u64, error: 1.0 };
-        cycle_over(&again, &mut weights, &mut Vec::new(), false, far, budget)?;
+        cycle_over(&again, &mut weights, &mut Vec::new(), (false, &[]), far, budget)?;
         normalize(&mut weights);
         let change = weights.iter().zip(&before).filter(|(now, _)| **now > SEEN);
         let change = change.fold(0.0_f64, |most, (now, before)| most.max((now - before).abs() / now));
