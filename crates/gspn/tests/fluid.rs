@@ -136,6 +136,23 @@ fn stiff_flows_come_to_rest() {
     assert!((fluid.value - 32.0).abs() < 1e-3, "{fluid:?}");
 }
 
+/// A time that no steps lead to takes nothing from those before it.
+#[test]
+fn a_time_that_is_never_come_to_is_refused_by_itself() {
+    let ask = |id: &str, at: f64| json!({"id": id, "kind": "mean_tokens", "place": "b", "at": at});
+    let found = of(&json!({"net": {"places": [{"name": "a", "tokens": 6000}, {"name": "b"}], "transitions": [
+        {"name": "forth", "kind": "timed", "servers": "inf", "rate": 1, "in": {"a": 1}, "out": {"b": 1}},
+        {"name": "back", "kind": "timed", "servers": "inf", "rate": 2, "in": {"b": 1}, "out": {"a": 1}}]},
+        "ask": [ask("soon", 0.5), ask("late", 1e300), ask("rest", 100.0)]}))
+    .unwrap();
+    for (id, value) in [("soon", 2_000.0 * (1.0 - (-1.5_f64).exp())), ("rest", 2_000.0)] {
+        let fluid = found.fluid.get(id).unwrap_or_else(|| panic!("{found:?}"));
+        assert!((fluid.value - value).abs() < 1e-3, "{fluid:?}");
+    }
+    let late = &found.unanswered["late"];
+    assert_eq!((late.class, late.name.as_str()), (Class::TooLarge, "late"), "{late:?}");
+}
+
 #[test]
 fn what_is_no_flow_is_refused_by_name() {
     let mut document = clients(10, 1, 1.0, &json!([{"id": "q", "kind": "mean_tokens", "place": "queue", "at": 1.0}]));

@@ -12,13 +12,16 @@ pub(super) const LESS: f64 = 4.0;
 /// Steps, tried ones included.
 const STEPS: usize = 200_000;
 
-/// The marking at each of `times`, which rise from 0.
+/// The marking at each of `times`, which rise from 0; and where it is not known any more from one on, why.
+///
+/// # Errors
+/// When the budget is spent.
 pub(super) fn course(
     flow: &Flow,
     times: &[f64],
     finer: bool,
     budget: &mut Budget<'_>,
-) -> Result<Vec<Vec<f64>>, Refusal> {
+) -> Result<(Vec<Vec<f64>>, Option<Refusal>), Refusal> {
     let all: f64 = flow.start.iter().sum::<f64>().max(1.0);
     let part = if finer { 1.0 / FINER } else { 1.0 };
     let mut marking = flow.start.clone();
@@ -32,8 +35,8 @@ pub(super) fn course(
                 budget.look(Progress::Solving { sweeps: steps as u64, error: 0.0 })?;
             }
             if steps > STEPS {
-                let why = format!("the flows take more than {STEPS} steps up to then");
-                return Err(Refusal::new(Class::TooLarge, "time", why));
+                let why = format!("the flows take more than {STEPS} steps up to then: ask for an earlier time");
+                return Ok((found, Some(Refusal::new(Class::TooLarge, "", why))));
             }
             let rest = *time - now;
             let length = step.min(rest);
@@ -47,14 +50,15 @@ pub(super) fn course(
                 step = if length < step { step.max(longer) } else { longer };
             } else {
                 step = length * if factor.is_finite() { factor.clamp(0.1, 0.5) } else { 0.1 };
-                if step <= f64::EPSILON * time.max(now) {
-                    return Err(Refusal::new(Class::Unsupported, "", "the flows change faster than time can be cut"));
+                if step <= f64::EPSILON * now || step == 0.0 {
+                    let why = format!("the flows change faster than time can be cut at {now:.3e}");
+                    return Ok((found, Some(Refusal::new(Class::Unsupported, "", why))));
                 }
             }
         }
         found.push(marking.clone());
     }
-    Ok(found)
+    Ok((found, None))
 }
 
 /// A first step in which little changes.

@@ -63,7 +63,7 @@ fn finite(net: &Net, asks: &[Ask], by: u64, budget: &mut Budget<'_>) -> Result<F
     let net = divided(net, by)?;
     let flow = Flow::new(&net)?;
     let times: Vec<f64> = super::times(asks);
-    let markings = course(&flow, &times, false, budget)?;
+    let (markings, _) = course(&flow, &times, false, budget)?;
     let flows = asks.iter().map(|ask| super::value(&flow, &times, &markings, &ask.question));
     let limits = Limits { markings: EXACT.min(budget.limits().markings), bytes: budget.limits().bytes };
     let solved = {

@@ -78,7 +78,17 @@ pub fn fluid(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Fluids,
         return Ok(found);
     }
     let times = times(&timed);
-    let (rough, markings) = (course(&flow, &times, false, budget)?, course(&flow, &times, true, budget)?);
+    let ((rough, earlier), (markings, end)) =
+        (course(&flow, &times, false, budget)?, course(&flow, &times, true, budget)?);
+    let known = |ask: &Ask| {
+        at(&ask.question).is_some_and(|time| times.iter().zip(&rough).zip(&markings).any(|((it, _), _)| *it == time))
+    };
+    let (timed, late): (Vec<Ask>, Vec<Ask>) = timed.into_iter().partition(known);
+    for ask in late {
+        if let Some(refusal) = end.as_ref().or(earlier.as_ref()) {
+            found.unanswered.insert(ask.id.clone(), Refusal { name: ask.id, ..refusal.clone() });
+        }
+    }
     let populations = populations(net, &timed, budget)?;
     let all = net.places().iter().fold(0_u64, |all, place| all.saturating_add(place.tokens));
     for (index, ask) in timed.iter().enumerate() {
