@@ -186,3 +186,15 @@ proptest! {
         }
     }
 }
+
+/// Who fires that much faster than others is named.
+#[test]
+fn rates_too_far_apart_are_refused_by_name() {
+    let refused = of(&json!({"net": {"places": [{"name": "a", "tokens": 1}, {"name": "b"}], "transitions": [
+        {"name": "slow", "kind": "timed", "rate": 0.5, "in": {"b": 1}, "out": {"a": 1}},
+        {"name": "fast", "kind": "timed", "rate": 2e6, "in": {"a": 1}, "out": {"b": 1}}]},
+        "ask": [{"id": "a", "kind": "mean_tokens", "place": "a"}]}))
+    .unwrap_err();
+    assert_eq!((refused.class, refused.name.as_str()), (Class::Unsupported, "fast"));
+    assert!(refused.why.contains("2e6") && refused.why.contains("`slow` at 5e-1"), "{refused}");
+}

@@ -140,4 +140,10 @@ fn rates_that_no_number_can_say_are_named() {
         let refusal = refuse(&net(rates, weights), 1_000);
         assert_eq!((refusal.class, refusal.name.as_str()), (class, name), "{refusal}");
     }
+    let mut short = net([1.0, 1.0], [1.0, 1.0]);
+    short["net"]["transitions"][4] =
+        json!({"name": "back", "kind": "deterministic", "delay": 5e-324, "in": {"c": 1}, "out": {"a": 1}});
+    short["ask"] = json!([{"id": "a", "kind": "mean_tokens", "place": "a"}]);
+    let refusal = refuse(&short, 1_000);
+    assert_eq!((refusal.class, refusal.name.as_str()), (Class::TooLarge, "back"), "{refusal}");
 }

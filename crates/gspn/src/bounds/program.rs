@@ -270,7 +270,7 @@ fn hazard(phase: &Phase) -> f64 {
 
 /// The largest rate.
 fn unit(net: &Net) -> Result<f64, Refusal> {
-    let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
+    let (mut least, mut most) = ((f64::INFINITY, ""), (0.0_f64, ""));
     for it in net.transitions() {
         let rates = match &it.kind {
             Kind::Timed { rate: Rate::Constant(rate), .. } => vec![*rate],
@@ -280,12 +280,20 @@ fn unit(net: &Net) -> Result<f64, Refusal> {
             Kind::Immediate { .. } => Vec::new(),
         };
         for rate in rates.into_iter().filter(|rate| *rate > 0.0) {
-            (least, most) = (least.min(rate), most.max(rate));
+            if rate < least.0 {
+                least = (rate, &it.name);
+            }
+            if rate > most.0 {
+                most = (rate, &it.name);
+            }
         }
     }
-    if most / least > APART {
-        let why = format!("rates are more than {APART:e} apart, which a linear program does not bear");
-        return Err(Refusal::new(Class::Unsupported, "", why));
+    if most.0 / least.0 > APART {
+        let why = format!(
+            "it fires at up to {:e} and `{}` at {:e}: rates are more than {APART:e} apart, which a linear program does not bear",
+            most.0, least.1, least.0
+        );
+        return Err(Refusal::new(Class::Unsupported, most.1, why));
     }
-    Ok(if most > 0.0 { most } else { 1.0 })
+    Ok(if most.0 > 0.0 { most.0 } else { 1.0 })
 }

@@ -230,6 +230,14 @@ pub(crate) fn explore_in_one_order(
 
 fn explorer(net: &Net, stages: u32, counted: &[usize], watched: &[usize]) -> Result<Explorer, Refusal> {
     phases_fit(net)?;
+    for it in net.transitions() {
+        if let Kind::Deterministic { delay } = it.kind
+            && (f64::from(stages) / delay).is_infinite()
+        {
+            let why = format!("`delay` is {delay:e}: {stages} phases for it fire faster than a number can say");
+            return Err(Refusal::new(Class::TooLarge, &it.name, why));
+        }
+    }
     Ok(Explorer::new(Compiled::new(net, stages), semiflows::bounds(net), counted, watched, None))
 }
 
