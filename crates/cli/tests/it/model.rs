@@ -247,6 +247,20 @@ fn a_net_of_several_and_its_constants_are_said_on_the_command_line() {
     assert!(wrong.starts_with("exit 2") && wrong.contains("N=5"), "{wrong}");
 }
 
+/// Who gives the model of an application is told which command reads it.
+#[test]
+fn a_model_of_an_application_is_no_net() {
+    let scene = Scene::empty();
+    for (name, text) in [("m.toml", "[nodes]"), ("m.mmd", "sequenceDiagram"), ("m.uml", "<uml:Model/>")] {
+        scene.write(name, text);
+        let said = scene.run(&["model", "solve", name]);
+        assert!(said.starts_with("exit 3") && said.contains("`trapkey cost solve` solves it"), "{said}");
+    }
+    // What looks like a net is one, whatever it is called.
+    scene.write("net.toml", r#"{"net": {"places": [{"name": "p", "tokens": 1}], "transitions": []}}"#);
+    assert!(scene.run(&["model", "solve", "net.toml"]).starts_with("exit 0"));
+}
+
 #[test]
 fn what_is_no_file_of_a_net_is_refused_before_it_is_read_for_ever() {
     let scene = Scene::empty();

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use cost::read::Language;
 use gspn::ask::{Ask, Question};
 use gspn::formats::{self, Beside, Format};
 use gspn::json::{self, Document};
@@ -85,8 +86,14 @@ impl Source {
         let text = files::finite_bytes(&self.net)?;
         let optional = |path: &Option<PathBuf>| path.as_deref().map(files::finite_bytes).transpose();
         let (rates, questions) = (optional(&self.rates)?, optional(&self.ask)?);
+        let format = self.from.map(From::format).or_else(|| Format::of(&text));
+        if format.is_none() && self.net.to_str().and_then(Language::of).is_some() {
+            let why = "this is named as the model of an application, which is no net: `trapkey cost solve` solves it, and `trapkey cost \
+                       weave --as net` prints its net";
+            return Ok(Err(Refusal::invalid("document", why)));
+        }
         // What looks like nothing that is known is told what is wrong with it as JSON.
-        let format = self.from.map(From::format).or_else(|| Format::of(&text)).unwrap_or(Format::Json);
+        let format = format.unwrap_or(Format::Json);
         let read = || {
             let rates = rates.as_deref().map(json::read_rates).transpose()?.unwrap_or_default();
             let beside = Beside { rates: &rates, net: self.chosen.as_deref(), set: &self.set };
