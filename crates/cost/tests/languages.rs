@@ -406,6 +406,22 @@ fn a_comma_separates_configurations_in_every_language() {
     assert!(fault.to_string().contains("`SC1,SC2`"), "{fault}");
 }
 
+/// `--configuration none` leaves all annotations out, so that one which belongs to a configuration of that name could never be asked for.
+#[test]
+fn no_configuration_is_called_none() {
+    let why = "no configuration is called `none`";
+    let toml = SAME.replace("in = [\"SC2\"]", "in = [\"SC2\", \"none\"]");
+    refused(&toml, Language::Toml, Class::Invalid, Some(49), why);
+    let mermaid = MERMAID.replace("signature=rsa-2048,rsa-3072", "signature=rsa-2048 in=none");
+    refused(&mermaid, Language::Mermaid, Class::Invalid, Some(11), why);
+    let uml = UML.replace("<configuration>SC2</configuration>", "<configuration>none</configuration>");
+    refused(&uml, Language::Xmi, Class::Invalid, Some(74), why);
+    for near in ["None", "none of it"] {
+        let toml = SAME.replace("in = [\"SC2\"]", &format!("in = \"{near}\""));
+        assert_eq!(priced(&toml, Language::Toml).configurations(), [near]);
+    }
+}
+
 #[track_caller]
 fn refused(text: &str, language: Language, class: Class, line: Option<usize>, part: &str) {
     let fault: Fault = read(text, language).expect_err(part);

@@ -13,6 +13,9 @@ use crate::{Class, Fault, quantity};
 /// Ways that one annotation may have.
 const MAX_WAYS: usize = 100_000;
 
+/// What is asked for instead of a configuration where no annotation is to count.
+const NO_ANNOTATION: &str = "none";
+
 /// Reads one annotation.
 pub(super) fn annotation(mut fields: Fields, known: &Known, connectors: &[Connector]) -> Result<Annotation, Fault> {
     let line = fields.line();
@@ -51,6 +54,10 @@ fn configurations(fields: &mut Fields) -> Result<Vec<String>, Fault> {
         if name.is_empty() {
             let why = "a configuration has no name: a comma stands between two of them";
             return Err(fields.fault(Class::Missing, line, why));
+        }
+        if name == NO_ANNOTATION {
+            let why = "no configuration is called `none`: asked for by that name, no annotation counts";
+            return Err(fields.fault(Class::Invalid, line, why));
         }
         if !seen.insert(name) {
             return Err(fields.fault(Class::Doubled, line, format!("the configuration `{name}` stands twice")));
