@@ -137,3 +137,28 @@ fn a_price_that_nothing_can_ask_for_is_refused() {
         assert!(read(&format!("{base}{priced}"), Language::Toml).is_ok(), "{name}");
     }
 }
+
+#[test]
+fn prices_of_a_platform_that_no_node_is_of_are_refused() {
+    let lines = BASE.lines().count();
+    let priced = |platform: &str| format!("[price.{platform}.\"hash sha-512\"]\neach = \"1 ms\"\n");
+    let check = |fault: cost::Fault, line, why: &str| {
+        assert_eq!((fault.class, fault.line), (Class::NoSuchName, line), "{fault}");
+        assert_eq!((fault.name.as_str(), fault.why.as_str()), ("price of zz hash sha-512", why));
+    };
+    let why = "no node of the model is of the platform `zz`; there are `p`";
+    let both = format!("{BASE}{}{}", priced("p"), priced("zz"));
+    check(read(&both, Language::Toml).unwrap_err(), Some(lines + 3), why);
+    let both = priced("p") + &priced("zz");
+    check(read_priced(BASE, Language::Toml, &both).unwrap_err(), None, &format!("in the prices: {why}"));
+    assert!(read_priced(BASE, Language::Toml, &priced("p")).is_ok());
+    // In a diagram, and where no node is of any.
+    let diagram = "sequenceDiagram\n  %% trapkey: workload clients=1\n  %% trapkey: node n\n  %% trapkey: component a node=n\n  \
+                   %% trapkey: step time=1ms\n  a->>a: work\n  %% trapkey: price zz \"hash sha-512\" each=\"1 ms\"\n";
+    let fault = read(diagram, Language::Mermaid).unwrap_err();
+    assert_eq!((fault.class, fault.line), (Class::NoSuchName, Some(7)), "{fault}");
+    assert!(fault.why.contains("platform `zz`; no node has a platform"), "{fault}");
+    // A node whose own platform has a slip is named first.
+    let slip = format!("{}{}", BASE.replacen("platform = \"p\"", "platform = \"pp\"", 1), priced("p"));
+    assert!(read(&slip, Language::Toml).unwrap_err().name.starts_with("node "));
+}

@@ -1,6 +1,6 @@
 //! Names resolved, numbers in range, no sequence inside itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 
@@ -84,9 +84,11 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
         pools: Names::of("pool", lines(&draft.pools))?.at_most(held::MOST_POOLS, &draft.pools)?,
         sequences: Names::of("sequence", draft.sequences.iter().map(|it| (it.name.as_str(), it.line)))?,
     };
+    let priced = firsts(&draft.prices);
     let prices = prices(draft.prices)?;
     let each = |list: Vec<(String, Fields)>| list.into_iter();
     let nodes: Vec<Node> = each(draft.nodes).map(|(name, it)| node(name, it, &prices)).collect::<Result<_, _>>()?;
+    of_nodes(&priced, &nodes)?;
     let components: Vec<Component> =
         each(draft.components).map(|(name, it)| component(name, it, &known)).collect::<Result<_, _>>()?;
     let connectors: Vec<Connector> =
@@ -251,6 +253,28 @@ pub(super) fn prices(drafts: Vec<(String, String, Fields)>) -> Result<Prices, Fa
         }
     }
     Ok(prices)
+}
+
+/// The first price of each platform, as it was written.
+fn firsts(drafts: &[(String, String, Fields)]) -> BTreeMap<String, Fields> {
+    let mut firsts = BTreeMap::new();
+    for (platform, _, fields) in drafts {
+        firsts.entry(platform.clone()).or_insert_with(|| fields.clone());
+    }
+    firsts
+}
+
+/// That each platform with prices is one of a node: of another one, which may be a slip, no price would ever be asked for.
+fn of_nodes(priced: &BTreeMap<String, Fields>, nodes: &[Node]) -> Result<(), Fault> {
+    let platforms: BTreeSet<&String> = nodes.iter().filter_map(|node| node.platform.as_ref()).collect();
+    let Some((platform, first)) = priced.iter().find(|(platform, _)| !platforms.contains(platform)) else {
+        return Ok(());
+    };
+    let names = platforms.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let there = if names.is_empty() { "no node has a platform".to_owned() } else { format!("there are {names}") };
+    let of_list = if first.line() == 0 { "in the prices: " } else { "" };
+    let why = format!("{of_list}no node of the model is of the platform `{platform}`; {there}");
+    Err(first.fault(Class::NoSuchName, 0, why))
 }
 
 fn levels(drafts: Vec<(String, Fields)>) -> Result<BTreeMap<u32, Level>, Fault> {
