@@ -64,6 +64,25 @@ fn what_takes_no_time_has_no_long_run() {
     assert!(solved.why.starts_with("nothing in it takes time: give a step a time"), "{solved}");
 }
 
+/// Clients who think, and arrivals, are a long run though what they ask for is done at once.
+#[test]
+fn what_takes_no_time_is_done_at_once_where_time_passes_between_requests() {
+    for load in ["clients = 1\nthink = \"10 ms\"", "clients = 3\nthink = \"30 ms\"", "arrivals = \"100/s\"\nroom = 4"] {
+        for threads in ["", "\nthreads = 1"] {
+            let load = format!("{load}{threads}");
+            let text =
+                changed(ONE, &[("time = \"10 ms\"", "time = 0"), ("arrivals = \"60/s\"\nroom = 500", load.as_str())]);
+            let solved = within(|budget| solve(&weave(&model(&text)), budget)).unwrap();
+            let found = followed(&text, SEED);
+            let rates = [found.throughput.value, solved.throughput].map(|rate| (rate / 100.0 - 1.0).abs() < 1e-9);
+            assert_eq!((rates, solved.response), ([true, true], 0.0), "{load}: {found:?} {solved:?}");
+            let nothing = Estimate { value: 0.0, plus_minus: 0.0 };
+            assert_eq!([found.mean, found.p50, found.p95, found.p99], [nothing; 4], "{load}");
+            assert_eq!((found.nodes[0].utilisation, found.turned_away.value), (0.0, 0.0), "{load}");
+        }
+    }
+}
+
 /// More requests inside of a parallel fragment than have places of their own; nobody waits, so that all take as long as one alone.
 #[test]
 fn what_is_too_large_a_net_is_followed() {

@@ -58,7 +58,11 @@ impl From<Figure> for Estimate {
 /// # Errors
 /// As [`net::lay`]; [`crate::Class::Unanswered`] where the runs did not come to figures within the budget.
 pub fn follow(model: &Model, seed: u64, budget: &mut Budget<'_>) -> Result<Followed, Fault> {
-    let (service, alone) = service::service(model, budget)?;
+    // Where nobody thinks and nothing takes time, all of it happens in one moment; where time passes between requests there is a long run.
+    let (service, alone) = match model.workload {
+        Workload::Closed { think, .. } if think <= 0.0 => service::service(model, budget)?,
+        Workload::Closed { .. } | Workload::Open { .. } => service::any(model, budget)?,
+    };
     let levels = LEVELS.map(|(_, level)| level);
     let seen = runs(model, is_one(model, &service, &alone), &levels, seed, budget).map_err(|fault| {
         if fault.name != "time" {

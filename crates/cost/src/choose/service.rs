@@ -56,8 +56,19 @@ pub(super) struct Until {
     goes_on: Vec<f64>,
 }
 
-/// The service of one request of `model`.
+/// The service of one request of `model`, which takes time.
+///
+/// # Errors
+/// Where none of its steps does; as [`any`].
 pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service, Sketch), Fault> {
+    any(model, budget).and_then(|it| if it.0.begin.is_empty() { Err(net::timeless()) } else { Ok(it) })
+}
+
+/// The service of one request of `model`, of which it may be that no step takes time.
+///
+/// # Errors
+/// As [`net::lay`], and for what takes more memory or time than the budget.
+pub(super) fn any(model: &Model, budget: &mut Budget<'_>) -> Result<(Service, Sketch), Fault> {
     let alone = weave(model).of(Workload::Open { rate: 1.0, room: 1, threads: None });
     let laid = net::unnamed(&alone, Form::InOrder)?;
     let walk = walk(&laid, budget)?;

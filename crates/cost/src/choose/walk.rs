@@ -4,7 +4,7 @@
 use gspn::net::{Kind, Rate};
 use gspn::{Budget, Progress};
 
-use crate::net::{Sketch, timeless};
+use crate::net::Sketch;
 use crate::{Class, Fault};
 
 /// Places between two looks at the clock.
@@ -73,7 +73,7 @@ pub(super) fn walk(laid: &Sketch, budget: &mut Budget<'_>) -> Result<Walk, Fault
     }
     // As many lead on from places that take time.
     budget.bytes(walker.count * 2 * WAY)?;
-    walker.end(&order, start)
+    Ok(walker.end(&order, start))
 }
 
 impl<'a> Walker<'a> {
@@ -191,11 +191,8 @@ impl<'a> Walker<'a> {
     }
 
     /// The walk, when it is known where each place leads to.
-    fn end(self, order: &[usize], start: usize) -> Result<Walk, Fault> {
+    fn end(self, order: &[usize], start: usize) -> Walk {
         let places: Vec<usize> = order.iter().copied().filter(|place| self.takes_time(*place)).collect();
-        if places.is_empty() {
-            return Err(timeless());
-        }
         let mut index = vec![usize::MAX; self.same.len()];
         places.iter().enumerate().for_each(|(position, place)| index[*place] = position);
         let (end, abort) = (self.laid.source, self.abort());
@@ -234,7 +231,7 @@ impl<'a> Walker<'a> {
             first = lead;
         }
         walk.places = places;
-        Ok(walk)
+        walk
     }
 }
 
