@@ -355,7 +355,9 @@ async fn way(setting: &Setting, subject: &Subject, fixture: &Fixture) -> Result<
     let credential = if setting.token.is_some() { token(fixture, "first")? } else { Credential::Anonymous };
     let own = (fixture::identity(fixture.folder(), "client")?, fixture::trust(fixture.folder(), &["server"])?);
     let way = Way::over(subject.url(), parts, credential, own).await?;
-    Ok(way.living(Duration::from_secs_f64(setting.lifetime)))
+    // Without protection there is nothing to renew, however briefly other rows live.
+    let lifetime = if setting.mode == Mode::None { Setting::NONE.lifetime } else { setting.lifetime };
+    Ok(way.living(Duration::from_secs_f64(lifetime)))
 }
 
 fn token(fixture: &Fixture, id: &str) -> Result<Credential, Failed> {

@@ -86,7 +86,7 @@ pub struct Setting {
     pub bits: u32,
     /// Access tokens, or anonymous users.
     pub token: Option<Token>,
-    /// Seconds that keys of a channel and access tokens live.
+    /// Seconds that keys of a channel and access tokens live; of a setting that has neither, the first that was asked for.
     pub lifetime: f64,
 }
 
@@ -190,16 +190,18 @@ impl Grid {
         }
     }
 
-    /// Its settings; what does not go together is left out.
+    /// Its settings; what does not go together is left out. Without protection and tokens no lifetime matters, so that there is one such
+    /// setting, whichever are asked for.
     #[must_use]
     pub fn settings(&self) -> Vec<Setting> {
+        let first = self.lifetimes.first().copied().unwrap_or(Setting::NONE.lifetime);
         let mut settings = Vec::new();
         for &mode in &self.modes {
             for &bits in &self.bits {
                 for &token in &self.tokens {
                     for &lifetime in &self.lifetimes {
                         let setting = match mode {
-                            Mode::None if token.is_none() => Setting::NONE,
+                            Mode::None if token.is_none() => Setting { lifetime: first, ..Setting::NONE },
                             _ => Setting { mode, bits, token, lifetime },
                         };
                         if setting.protocol().is_ok() && !settings.contains(&setting) {

@@ -5,7 +5,7 @@ mod measured;
 use cost::Class;
 use cost::calibration::{Calibration, fit, summary};
 use cost::choose::Mode;
-use cost::whatif::{Grid, Prediction, SLOWER, Setting, Token, Way, predict};
+use cost::whatif::{Grid, Prediction, Row, SLOWER, Setting, Token, Way, predict};
 use gspn::{Budget, Limits};
 
 const CLIENTS: [u32; 3] = [1, 8, 64];
@@ -321,6 +321,26 @@ fn keys_and_tokens_cost_when_they_are_renewed_and_when_all_connect() {
     // In a run one thread of the clients has as much to do as the server's processor: a signature, two blocks of the answer, a signature.
     close(of(2_048, None, 3_600.0).storm_here.value, 64.0 * 4.0 * 900e-6, 0.1);
     assert!(found.unmeasured.contains("read token"), "{:?}", found.unmeasured);
+}
+
+/// Without protection and tokens nothing has a lifetime: one row, of what was asked for, and of the same figures.
+#[test]
+fn the_row_without_protection_says_the_lifetime_that_was_asked_for() {
+    let asked = |lifetimes: Vec<f64>| {
+        let grid = Grid { lifetimes, bits: vec![2_048, 4_096], clients: vec![8], ..Grid::default() };
+        let found = predicted(&calibration(0.0), &grid, grid.settings().first());
+        let mut none = found.rows.into_iter().filter(|row| row.setting.mode == Mode::None);
+        let (only, more) = (none.next().unwrap(), none.next());
+        assert_eq!((more, only.setting.name().as_str(), only.difference), (None, "none", Some(0.0)));
+        only
+    };
+    let usual = asked(vec![3_600.0]);
+    assert_eq!(usual.setting, Setting::NONE);
+    for lifetimes in [vec![5_400.0], vec![5_400.0, 60.0], vec![1.0, 3_600.0]] {
+        let (first, row) = (lifetimes[0], asked(lifetimes));
+        assert_eq!(row.setting, Setting { lifetime: first, ..Setting::NONE });
+        assert_eq!(Row { setting: usual.setting, ..row }, usual);
+    }
 }
 
 #[test]
