@@ -71,6 +71,41 @@ fn what_is_wrong_is_refused_with_its_place() {
     assert_eq!(many.write().unwrap_err().class, Class::TooLarge);
 }
 
+#[test]
+fn a_step_that_contradicts_itself_is_refused_by_its_name() {
+    let with = |change: &dyn Fn(&mut Step)| {
+        let mut changed = calibration();
+        change(&mut changed.steps[0]);
+        changed.check()
+    };
+    let moments = |moments: &[f64]| with(&|step| step.moments = moments.to_vec());
+    // The mean is 1e-3: of all timings together it lies between those of single processes, but for digits that somebody has cut off.
+    for good in [&[][..], &[1e-3], &[0.9e-3, 1.2e-3], &[0.8e-3, 0.995e-3], &[1.005e-3; 3]] {
+        moments(good).unwrap();
+    }
+    for bad in [&[1.0, 1.0][..], &[0.0], &[0.9e-3, 0.98e-3], &[1.02e-3, 2e-3]] {
+        let fault = moments(bad).unwrap_err();
+        assert_eq!((fault.class, fault.name.as_str()), (Class::Invalid, "steps[0].moments"), "{fault}");
+        assert!(fault.why.ends_with("the mean of `sign rsa-2048` over all of them is 0.001"), "{fault}");
+    }
+    for (algorithm, good, bad) in [
+        ("rsa-2048", Some(2_048), Some(4_096)),
+        ("rsa-3072-pss", None, Some(2_048)),
+        ("rsa-2048-oaep-sha256", Some(2_048), Some(256)),
+        ("ecdsa-p521", Some(521), Some(512)),
+        ("aes-256-cbc", Some(256), Some(128)),
+        ("hmac-sha256", Some(512), None),
+        ("token-rs256", Some(2_048), None),
+    ] {
+        let of = |bits| with(&|step| (step.algorithm, step.bits) = (algorithm.into(), bits));
+        of(good).unwrap();
+        let Some(bad) = bad else { continue };
+        let fault = of(Some(bad)).unwrap_err();
+        assert_eq!((fault.class, fault.name.as_str()), (Class::Invalid, "steps[0].bits"), "{fault}");
+        assert!(fault.why.starts_with(&format!("is {bad}, and the key of `sign {algorithm}` has ")), "{fault}");
+    }
+}
+
 /// What `measure` writes besides operations is accepted and is no price; a slip of an operation is refused.
 #[test]
 fn a_slip_in_a_calibration_is_refused_and_other_steps_are_no_prices() {

@@ -5,7 +5,11 @@ use serde::Deserialize;
 use toml::value::{Datetime, Offset};
 
 use super::{Calibration, Law, MAX_MOMENTS, MAX_STEPS, MAX_WORD, SCHEMA, Sample, Step};
+use crate::algorithm::{Cipher, Key};
 use crate::{Class, Fault};
+
+/// By so much of it a mean may lie beside the least and the greatest of its moments: digits that were cut off.
+const DIGITS: f64 = 0.01;
 
 /// The one member that files of all versions have.
 #[derive(Deserialize)]
@@ -124,7 +128,42 @@ impl Step {
             not_negative(&format!("{place}.moments[{index}]"), *moment)?;
         }
         self.cpu.check(&format!("{place}.cpu"))?;
-        self.wall.check(&format!("{place}.wall"))
+        self.wall.check(&format!("{place}.wall"))?;
+        self.agrees(place)
+    }
+
+    /// That the step does not contradict itself: two lengths of one key, or moments that other timings were made in. A file that was put
+    /// together of two would give the price, and the interval, of neither.
+    fn agrees(&self, place: &str) -> Result<(), Fault> {
+        if let (Some(bits), Some(named)) = (self.bits, key(&self.algorithm))
+            && bits != named
+        {
+            let why = format!("is {bits}, and the key of `{}` has {named} bits", self.name());
+            return Err(invalid(&format!("{place}.bits"), why));
+        }
+        let (least, most) = self
+            .moments
+            .iter()
+            .fold((f64::INFINITY, 0.0_f64), |(least, most), moment| (least.min(*moment), most.max(*moment)));
+        let slack = DIGITS * self.cpu.mean;
+        if !self.moments.is_empty() && (self.cpu.mean < least - slack || self.cpu.mean > most + slack) {
+            let why = format!(
+                "go from {least} to {most}, and the mean of `{}` over all of them is {}",
+                self.name(),
+                self.cpu.mean
+            );
+            return Err(invalid(&format!("{place}.moments"), why));
+        }
+        Ok(())
+    }
+}
+
+/// Bits of the key that the name of an algorithm says, or of the only one that it has.
+fn key(algorithm: &str) -> Option<u32> {
+    match (Key::read(algorithm.trim_end_matches("-pss")), Cipher::read(algorithm)) {
+        (Some(key @ (Key::Rsa(_) | Key::Ecdsa(_))), _) | (_, Some(Cipher::Asymmetric { key, .. })) => Some(key.bits()),
+        (_, Some(Cipher::Symmetric { bits, .. })) => Some(bits),
+        _ => None,
     }
 }
 
