@@ -131,7 +131,8 @@ fn solve(document: &Json, budget: &mut Budget<'_>) -> Result<f64, Fault> {
 }
 
 /// From a request to its answer: the mean by Little's law. A client waits for as many turns of the slower thread as there are clients (or
-/// for its own alone), and their sum has their variation, with that of the way; its quantiles are those of a gamma distribution (Wilson and Hilferty).
+/// for its own alone), and their sum has their variation, with that of the way; its quantiles are those of a gamma distribution, by the
+/// formula of Wilson and Hilferty (1931).
 pub(super) fn response(stages: &Stages, throughput: f64) -> Times {
     let mean = f64::from(stages.clients) / throughput;
     let slower = stages.client.max(stages.server);
@@ -159,6 +160,24 @@ mod tests {
         let rare = Stages { way: 1e-9, ..stages };
         let mut all = Budget::new(gspn::Limits::default(), &mut go_on);
         close(throughput(&rare, &mut all).unwrap(), 2e5);
+    }
+
+    /// Turns that spread as exponential times do, which is the most: their sum has the shape of so many clients.
+    #[test]
+    fn quantiles_are_nearly_those_of_a_gamma_distribution() {
+        for (clients, off, wanted) in [
+            (1, 0.014, [0.693_147, 2.995_732, 4.605_170]),
+            (2, 0.004, [1.678_347, 4.743_865, 6.638_352]),
+            (8, 0.001, [7.669_249, 13.148_114, 15.999_963]),
+            (64, 0.0001, [63.666_977, 77.702_36, 84.066_602]),
+        ] {
+            let stages = Stages { clients, client: 1.0, server: 0.5, way: 0.0, variation: 1.0, beside: 0.0 };
+            let found = response(&stages, 1.0);
+            close(found.mean, f64::from(clients));
+            for (found, wanted) in found.quantiles.into_iter().zip(wanted) {
+                assert!((found / wanted - 1.0).abs() < off, "{clients}: {found}, not {wanted}");
+            }
+        }
     }
 
     #[test]
