@@ -205,3 +205,41 @@ fn a_race_has_the_derivatives_of_its_closed_form_at_any_time() {
     close(slope(4, 1), -left / all.powi(2), 1e-9);
     assert_eq!([slope(5, 0), slope(6, 1)], [0.0, 0.0]);
 }
+
+/// Two queues in a row, the first of which stops while the second is full, with room for so many each.
+fn row_of_two(room: u64) -> Net {
+    let place = |name: &str, tokens| Place { name: name.into(), tokens };
+    let arc = |place| Arc { place, count: 1 };
+    let timed = |name: &str, rate, inputs: &[usize], outputs: &[usize]| Transition {
+        name: name.into(),
+        kind: Kind::Timed { rate: Rate::Constant(rate), servers: Servers::Finite(1) },
+        inputs: inputs.iter().copied().map(arc).collect(),
+        outputs: outputs.iter().copied().map(arc).collect(),
+        inhibitors: Vec::new(),
+    };
+    let places = vec![place("a", 0), place("room of a", room), place("b", 0), place("room of b", room)];
+    let transitions =
+        vec![timed("come", 0.9, &[1], &[0]), timed("go on", 1.0, &[0, 3], &[2, 1]), timed("go", 0.8, &[2], &[3])];
+    build("two queues", places, transitions).unwrap()
+}
+
+/// Nets of two populations are wide: what their states are worth is found piece by piece.
+#[test]
+fn derivatives_of_a_wide_net_are_those_of_differences() {
+    let net = row_of_two(79);
+    let question = Question::MeanTokens { place: 0, at: None };
+    let goal = Condition { terms: vec![(0, Compare::GreaterOrEqual, 20), (2, Compare::GreaterOrEqual, 10)] };
+    for question in [question, Question::PassageMean { condition: goal }] {
+        let found = derivatives(&net, std::slice::from_ref(&question)).unwrap().remove(0).unwrap();
+        for (transition, slope) in found.by_rate {
+            let Kind::Timed { rate: Rate::Constant(rate), .. } = net.transitions()[transition].kind else { panic!() };
+            let at = |factor| solve(&with(&net, transition, factor), &question).unwrap();
+            let difference = (at(1.0 + 1e-5) - at(1.0 - 1e-5)) / (2e-5 * rate);
+            let slope = slope.unwrap();
+            assert!(
+                (slope - difference).abs() < 1e-5 * (difference.abs() + found.value / rate),
+                "{transition}: {slope} {difference}"
+            );
+        }
+    }
+}

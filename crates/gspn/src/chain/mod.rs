@@ -4,7 +4,9 @@ mod adjoint;
 mod ahead;
 mod band;
 mod basins;
+mod dissection;
 mod elimination;
+mod fronts;
 mod inverse;
 #[cfg(test)]
 mod late;

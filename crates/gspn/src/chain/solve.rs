@@ -2,6 +2,7 @@
 
 use super::band::Band;
 use super::elimination::{Eliminated, Part};
+use super::fronts::Fronts;
 use super::level::{Level, NOTHING, together};
 use super::number::Number;
 use super::sweep::Outcome;
@@ -60,6 +61,12 @@ impl<'a> Component<'a> {
         if let Some(eliminated) = self.eliminate_first(None, budget)? {
             return Ok((self.distribution(&eliminated, budget)?, 0.0));
         }
+        if let Some(fronts) = Fronts::next(self, budget)
+            && let Some(found) = fronts.stationary(self, budget)?
+            && self.decides_without_rare(&found)
+        {
+            return Ok((found, 0.0));
+        }
         let mut apart = sweep::decoupled(self);
         if !apart {
             match sweep::stationary(self, budget)? {
@@ -79,6 +86,12 @@ impl<'a> Component<'a> {
         }
         if let Some(band) = Band::last(self, budget)
             && let Some(found) = band.stationary(self, budget)?
+            && self.decides_without_rare(&found)
+        {
+            return Ok((found, 0.0));
+        }
+        if let Some(fronts) = Fronts::last(self, budget)
+            && let Some(found) = fronts.stationary(self, budget)?
             && self.decides_without_rare(&found)
         {
             return Ok((found, 0.0));
@@ -130,6 +143,11 @@ impl<'a> Component<'a> {
         }
         if let Some(eliminated) = self.eliminate_first(None, budget)? {
             return Ok(eliminated.occupancy(inflow));
+        }
+        if let Some(fronts) = Fronts::next(self, budget)
+            && let Some(found) = fronts.reduced(self, None, budget)?
+        {
+            return Ok(found.occupancy(inflow));
         }
         let apart = sweep::decoupled(self);
         let spent = |inflow: &[f64], budget: &mut Budget<'_>| {
@@ -202,6 +220,11 @@ impl<'a> Component<'a> {
         }
         if let Some(eliminated) = self.eliminate_first(end, budget)? {
             return Ok(eliminated.occupancy(inflow));
+        }
+        if let Some(fronts) = Fronts::next(self, budget)
+            && let Some(found) = fronts.reduced(self, end, budget)?
+        {
+            return Ok(found.occupancy(inflow));
         }
         // What comes in everywhere in both parts reaches all states, and cancels.
         let apart = sweep::decoupled(self);

@@ -4,6 +4,7 @@
 //! left at the rate at which it was, and what came in from outside leaves.
 
 use super::elimination::Eliminated;
+use super::fronts::{Fronts, Reduced};
 use super::solve::{Component, likeliest};
 use super::{Chain, Incoming};
 use crate::Budget;
@@ -16,6 +17,8 @@ const LEAST: f64 = 1e-250;
 pub(super) enum Turned {
     /// Its states were taken out.
     Direct(Eliminated<f64>),
+    /// The same, piece by piece.
+    Fronts(Box<Reduced>),
     /// The component turned round; with `shares`, nothing leaves it.
     Round { chain: Chain, incoming: Incoming, nodes: Vec<u32>, held: Vec<f64>, closed: bool },
 }
@@ -36,6 +39,11 @@ impl Turned {
         let end = if inflow.is_none() { likeliest(held) } else { None };
         if let Some(eliminated) = part.eliminate_first(end, budget)? {
             return Ok(Self::Direct(eliminated));
+        }
+        if let Some(fronts) = Fronts::next(part, budget)
+            && let Some(reduced) = fronts.reduced(part, end, budget)?
+        {
+            return Ok(Self::Fronts(Box::new(reduced)));
         }
         if held.iter().any(|held| *held < LEAST) {
             return Ok(Self::Direct(part.eliminate_at_any_price(end, budget)?));
@@ -80,6 +88,7 @@ impl Turned {
     pub(super) fn solve(&self, right: &[f64], budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
         match self {
             Self::Direct(eliminated) => Ok(eliminated.backward(right.to_vec())),
+            Self::Fronts(reduced) => Ok(reduced.collected(right.to_vec())),
             Self::Round { chain, incoming, nodes, held, closed } => {
                 let part = Component { chain, incoming, nodes };
                 let inflow = right.iter().zip(held).map(|(right, held)| right * held).collect();

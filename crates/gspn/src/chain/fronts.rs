@@ -1,0 +1,441 @@
+//! State reduction (Grassmann, Taksar, Heyman) piece by piece: in an order by [`dissection`], with the rates between a piece and what it
+//! touches in one square. Nets over two populations that are too wide for a [`band`](super::band) are reduced so in some seconds,
+//! and as in `elimination` no two numbers are ever subtracted.
+
+use std::ops::Range;
+
+use super::dissection::{Piece, pieces};
+use super::solve::{Component, normalize};
+use crate::{Budget, Progress, Refusal};
+
+/// States from which it is worth a look.
+const LEAST: usize = 5_000;
+/// Work of an edge and state that groups of states mostly are, and what nobody waits longer for.
+const NEXT: u64 = 10_000;
+const LAST: u64 = 100_000_000_000;
+/// Work after which the clock is looked at.
+const LOOK: u64 = 1 << 25;
+/// Bytes of a state, of its neighbours and of its part of the order.
+const STATE: u64 = 64;
+/// States that are taken out at once.
+const AT_ONCE: usize = 4;
+/// A weight beyond this is made less, with all others.
+const FAR: f64 = 1e250;
+
+/// In which order the states are taken out, and what each piece touches.
+pub(super) struct Fronts {
+    pieces: Vec<Piece>,
+    /// Of each piece the states that are taken out later and that it, or what lies on its sides, leads to or comes from.
+    around: Vec<Vec<u32>>,
+    entries: u64,
+    work: u64,
+}
+
+/// The states of a component taken out.
+pub(super) struct Reduced {
+    fronts: Fronts,
+    steps: Steps,
+}
+
+/// What taking them out came to.
+struct Steps {
+    /// Of each state, in the order in which they are taken out, the rate at which it was left.
+    exits: Vec<f64>,
+    /// The rates from the states behind it in its front, and to them.
+    into: Vec<f64>,
+    out: Vec<f64>,
+}
+
+impl Fronts {
+    /// Where it is not more work than groups of states mostly are.
+    pub(super) fn next(component: &Component<'_>, budget: &Budget<'_>) -> Option<Self> {
+        let edges: usize = component.nodes.iter().map(|node| component.chain.targets(*node as usize).count()).sum();
+        Self::within(component, NEXT * (edges + component.nodes.len()) as u64, budget)
+    }
+
+    /// Where it is not more than anybody waits for.
+    pub(super) fn last(component: &Component<'_>, budget: &Budget<'_>) -> Option<Self> {
+        Self::within(component, LAST, budget)
+    }
+
+    fn within(component: &Component<'_>, most: u64, budget: &Budget<'_>) -> Option<Self> {
+        let count = component.nodes.len();
+        if count < LEAST || budget.bytes(component.bytes() + STATE * count as u64).is_err() {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+        let neighbours = |state: u32, tell: &mut dyn FnMut(u32)| {
+            let node = component.nodes[state as usize] as usize;
+            let from = component.incoming.column(node).map(|(from, _)| from);
+            let others = component.chain.targets(node).chain(from).filter_map(|other| component.local(other));
+            others.for_each(|other| tell(other as u32));
+        };
+        // A third of the cube of its states is the work of a piece alone.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a root of a count"
+        )]
+        let widest = (3.0 * most as f64).cbrt() as usize;
+        let pieces = pieces(count, widest, &neighbours)?;
+        // The place of each state in the order.
+        let mut places = vec![u32::MAX; count];
+        for (state, place) in pieces.iter().flat_map(|piece| &piece.states).zip(0..) {
+            places[*state as usize] = place;
+        }
+        let mut found = Self { pieces, around: Vec::new(), entries: 0, work: 0 };
+        let (mut first, mut held, mut largest) = (0_u32, 0_u64, 0_u64);
+        for piece in &found.pieces {
+            #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+            let next = first + piece.states.len() as u32;
+            let mut around: Vec<u32> =
+                piece.sides.iter().flat_map(|side| found.around[*side].iter().copied()).collect();
+            piece.states.iter().for_each(|state| neighbours(*state, &mut |other| around.push(other)));
+            around.retain(|state| places[*state as usize] >= next);
+            around.sort_unstable_by_key(|state| places[*state as usize]);
+            around.dedup();
+            let (own, all) = (piece.states.len() as u64, (piece.states.len() + around.len()) as u64);
+            found.work += own * all * all;
+            found.entries += own * all;
+            held += all * all;
+            largest = largest.max(held);
+            held -= all * all - (all - own) * (all - own);
+            held -= piece.sides.iter().map(|side| (found.around[*side].len() as u64).pow(2)).sum::<u64>().min(held);
+            found.around.push(around);
+            first = next;
+            if found.work > most {
+                return None;
+            }
+        }
+        let bytes = component.bytes() + STATE * count as u64 + 8 * (2 * found.entries + largest + largest / 4);
+        budget.bytes(bytes).is_ok().then_some(found)
+    }
+
+    /// The stationary distribution of a component that nothing leaves; `None` where rates become less than a number can say.
+    ///
+    /// # Errors
+    /// When the budget is spent.
+    pub(super) fn stationary(
+        self,
+        component: &Component<'_>,
+        budget: &mut Budget<'_>,
+    ) -> Result<Option<Vec<f64>>, Refusal> {
+        let Some(reduced) = self.reduced(component, None, budget)? else { return Ok(None) };
+        let mut weights = vec![0.0; component.nodes.len()];
+        reduced.backward(&reduced.steps.into, &mut weights, |weights, state, exit, arriving| {
+            // The one that is taken out last is not left.
+            weights[state] = if exit > 0.0 { arriving / exit } else { 1.0 };
+            if weights[state] > FAR {
+                weights.iter_mut().for_each(|weight| *weight /= FAR);
+            }
+        });
+        normalize(&mut weights);
+        Ok(weights.iter().all(|weight| weight.is_finite()).then_some(weights))
+    }
+
+    /// Takes out all states; what enters `end` leaves. `None` where a rate is less than a number can say: what is lost of it may be the only way.
+    ///
+    /// # Errors
+    /// When the budget is spent.
+    pub(super) fn reduced(
+        self,
+        component: &Component<'_>,
+        end: Option<usize>,
+        budget: &mut Budget<'_>,
+    ) -> Result<Option<Reduced>, Refusal> {
+        let count = component.nodes.len();
+        let mut found = Steps { exits: Vec::with_capacity(count), into: Vec::new(), out: Vec::new() };
+        let entries = usize::try_from(self.entries).unwrap_or(0);
+        found.into.reserve_exact(entries);
+        found.out.reserve_exact(entries);
+        let mut at = vec![u32::MAX; count];
+        let mut squares: Vec<Square> = Vec::new();
+        let (mut done, mut looked) = (0_u64, 0_u64);
+        for (index, piece) in self.pieces.iter().enumerate() {
+            let around = &self.around[index];
+            let mut square = Square::new(piece.states.len() + around.len());
+            piece.states.iter().chain(around).zip(0..).for_each(|(state, place)| at[*state as usize] = place);
+            for side in &piece.sides {
+                square.take(&std::mem::take(&mut squares[*side]), &self.around[*side], &at);
+            }
+            square.load(component, &piece.states, &at, end);
+            piece.states.iter().chain(around).for_each(|state| at[*state as usize] = u32::MAX);
+            for place in (0..piece.states.len()).step_by(AT_ONCE) {
+                let places = place..piece.states.len().min(place + AT_ONCE);
+                // What is taken out last is not left, or by what leaves alone.
+                let before = found.exits.len() - place;
+                let without = |place| before + place + 1 == count || end == Some(piece.states[place] as usize);
+                done += places.len() as u64 * (square.size - place).pow(2) as u64;
+                if !square.take_out(places, &mut found, without) {
+                    return Ok(None);
+                }
+                if done - looked > LOOK {
+                    looked = done;
+                    #[expect(clippy::cast_precision_loss, reason = "shown only")]
+                    let error = 1.0 - (done as f64 / self.work as f64).min(1.0);
+                    budget.look(Progress::Solving { sweeps: 0, error })?;
+                }
+            }
+            square.keep(piece.states.len());
+            squares.push(square);
+        }
+        Ok(Some(Reduced { fronts: self, steps: found }))
+    }
+}
+
+impl Reduced {
+    /// Time spent in each state when `inflow` comes in from outside.
+    pub(super) fn occupancy(&self, mut inflow: Vec<f64>) -> Vec<f64> {
+        self.forward(&self.steps.out, &mut inflow);
+        self.backward(&self.steps.into, &mut inflow, |time, state, exit, arriving| {
+            time[state] = if exit > 0.0 { (time[state] + arriving) / exit } else { 0.0 };
+        });
+        inflow
+    }
+
+    /// What each state collects until the component is left, `right` each time unit. Where nothing leaves: the solution that is 0 in one
+    /// state, if there is one.
+    pub(super) fn collected(&self, mut right: Vec<f64>) -> Vec<f64> {
+        self.forward(&self.steps.into, &mut right);
+        self.backward(&self.steps.out, &mut right, |worth, state, exit, onward| {
+            worth[state] = if exit > 0.0 { (worth[state] + onward) / exit } else { 0.0 };
+        });
+        right
+    }
+
+    /// Leads what is in each state onward to those behind it, by these rates.
+    fn forward(&self, rates: &[f64], values: &mut [f64]) {
+        let (mut start, mut exits) = (0, self.steps.exits.iter());
+        for (piece, around) in self.fronts.pieces.iter().zip(&self.fronts.around) {
+            for (place, (state, exit)) in piece.states.iter().zip(&mut exits).enumerate() {
+                let behind = || piece.states[place + 1..].iter().chain(around);
+                let each = values[*state as usize] / exit;
+                let end = start + piece.states.len() - place - 1 + around.len();
+                if *exit > 0.0 && each != 0.0 {
+                    behind().zip(&rates[start..end]).for_each(|(to, rate)| values[*to as usize] += each * rate);
+                }
+                start = end;
+            }
+        }
+    }
+
+    /// Comes to each state behind all those that are behind it, with what comes from them by these rates.
+    fn backward(&self, rates: &[f64], values: &mut [f64], mut set: impl FnMut(&mut [f64], usize, f64, f64)) {
+        let (mut end, mut exits) = (rates.len(), self.steps.exits.iter().rev());
+        for (piece, around) in self.fronts.pieces.iter().zip(&self.fronts.around).rev() {
+            for (place, state) in piece.states.iter().enumerate().rev() {
+                let Some(exit) = exits.next() else { return };
+                let start = end - (piece.states.len() - place - 1 + around.len());
+                let behind = piece.states[place + 1..].iter().chain(around);
+                let arriving = behind.zip(&rates[start..end]).map(|(from, rate)| values[*from as usize] * rate).sum();
+                set(values, *state as usize, *exit, arriving);
+                end = start;
+            }
+        }
+    }
+}
+
+/// The rates between the states of a front, row by row, with one column more for what leaves.
+#[derive(Default)]
+struct Square {
+    size: usize,
+    rates: Vec<f64>,
+}
+
+impl Square {
+    fn new(size: usize) -> Self {
+        Self { size, rates: vec![0.0; size * (size + 1)] }
+    }
+
+    /// The row of a state.
+    fn row(&mut self, place: usize) -> &mut [f64] {
+        &mut self.rates[place * (self.size + 1)..(place + 1) * (self.size + 1)]
+    }
+
+    /// Adds what is left of a piece on a side, whose states stand `at` these places now.
+    fn take(&mut self, side: &Self, states: &[u32], at: &[u32]) {
+        let leaves = self.size;
+        for (from, rates) in states.iter().zip(side.rates.chunks_exact(side.size + 1)) {
+            let row = self.row(at[*from as usize] as usize);
+            states.iter().zip(rates).for_each(|(to, rate)| row[at[*to as usize] as usize] += rate);
+            row[leaves] += rates[side.size];
+        }
+    }
+
+    /// Adds the edges of states to each other, and between them and those that are taken out later.
+    fn load(&mut self, component: &Component<'_>, states: &[u32], at: &[u32], end: Option<usize>) {
+        let (own, leaves) = (states.len(), self.size);
+        for (place, state) in states.iter().enumerate() {
+            let node = component.nodes[*state as usize] as usize;
+            for (to, rate) in component.chain.row(node).filter(|_| end != Some(*state as usize)) {
+                match component.local(to).filter(|to| end != Some(*to)) {
+                    Some(to) if at[to] != u32::MAX => self.row(place)[at[to] as usize] += rate,
+                    // Taken out before.
+                    Some(_) => {}
+                    None => self.row(place)[leaves] += rate,
+                }
+            }
+            if end == Some(*state as usize) {
+                continue;
+            }
+            for (from, rate) in component.incoming.column(node) {
+                if let Some(from) = component.local(from).filter(|from| end != Some(*from))
+                    && at[from] != u32::MAX
+                    && at[from] as usize >= own
+                {
+                    self.row(at[from] as usize)[place] += rate;
+                }
+            }
+        }
+    }
+
+    /// Takes out the states at `places`, and notes the rates into them and out, and at which they are left; whether no rate was less than a
+    /// number can say. What comes by way of them is added to the rows behind them at once. One of `without` need not have an exit.
+    fn take_out(&mut self, places: Range<usize>, found: &mut Steps, without: impl Fn(usize) -> bool) -> bool {
+        let (wide, end) = (self.size + 1, places.end);
+        let behind = self.size - end;
+        let mut parts = vec![0.0; behind * places.len()];
+        for place in places.clone() {
+            let (above, below) = self.rates.split_at_mut((place + 1) * wide);
+            let row = &above[place * wide + place + 1..];
+            let exit: f64 = row.iter().sum();
+            let positive = |least: f64, rate: f64| if rate > 0.0 { least.min(rate) } else { least };
+            let least = row.iter().copied().fold(f64::INFINITY, positive);
+            let mut least_part = f64::INFINITY;
+            for (other, at) in below.chunks_exact_mut(wide).zip(place + 1..) {
+                let rate = other[place];
+                found.into.push(rate);
+                if rate > 0.0 {
+                    let part = rate / exit;
+                    least_part = least_part.min(part);
+                    // Of the rows that are not taken out now only what decides of the other places.
+                    let until = if at < end { wide } else { end };
+                    other[place + 1..until].iter_mut().zip(row).for_each(|(sum, rate)| *sum += part * rate);
+                    if at >= end {
+                        parts[(at - end) * places.len() + place - places.start] = part;
+                    }
+                }
+            }
+            found.out.extend_from_slice(&row[..row.len() - 1]);
+            found.exits.push(exit);
+            let sound = least >= f64::MIN_POSITIVE && least_part.min(least_part * least) >= f64::MIN_POSITIVE;
+            if !without(place) && !(sound && exit.is_normal()) {
+                return false;
+            }
+        }
+        let (above, below) = self.rates.split_at_mut(end * wide);
+        let rows: Vec<&[f64]> = places.clone().map(|place| &above[place * wide + end..(place + 1) * wide]).collect();
+        for (other, parts) in below.chunks_exact_mut(wide).zip(parts.chunks_exact(places.len())) {
+            let sums = &mut other[end..];
+            if let ([one, two, three, four], [first, second, third, fourth]) = (parts, rows.as_slice()) {
+                let rates = first.iter().zip(*second).zip(*third).zip(*fourth);
+                for (sum, (((first, second), third), fourth)) in sums.iter_mut().zip(rates) {
+                    *sum += one * first + two * second + (three * third + four * fourth);
+                }
+            } else {
+                for (part, row) in parts.iter().zip(&rows) {
+                    sums.iter_mut().zip(*row).for_each(|(sum, rate)| *sum += part * rate);
+                }
+            }
+        }
+        true
+    }
+
+    /// Keeps what lies behind the first `own` states.
+    fn keep(&mut self, own: usize) {
+        let (wide, left) = (self.size + 1, self.size - own);
+        for row in 0..left {
+            let from = (own + row) * wide + own;
+            self.rates.copy_within(from..from + left + 1, row * (left + 1));
+        }
+        self.rates.truncate(left * (left + 1));
+        self.rates.shrink_to_fit();
+        self.size = left;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Limits;
+    use crate::chain::Chain;
+
+    /// A walk on a rectangle, with rates that go by the place: the chain, and its distribution where it is one of both ways by themselves.
+    fn walk(long: usize, wide: usize, leaves: f64) -> Chain {
+        let (mut rows, mut columns, mut rates) = (vec![0], Vec::new(), Vec::new());
+        let at = |x: usize, y: usize| (x * wide + y) as u32;
+        for (x, y) in (0..long).flat_map(|x| (0..wide).map(move |y| (x, y))) {
+            let mut to = |there: bool, other: &dyn Fn() -> u32, rate: f64| {
+                if there {
+                    columns.push(other());
+                    rates.push(rate);
+                }
+            };
+            to(x > 0, &|| at(x - 1, y), 1.0 + (x % 7) as f64);
+            to(y > 0, &|| at(x, y - 1), 0.5 + (y % 5) as f64);
+            to(y + 1 < wide, &|| at(x, y + 1), 2.0);
+            to(x + 1 < long, &|| at(x + 1, y), 3.0);
+            to(leaves > 0.0 && x + 1 == long, &|| (long * wide) as u32, leaves);
+            rows.push(columns.len() as u32);
+        }
+        if leaves > 0.0 {
+            rows.push(columns.len() as u32);
+        }
+        Chain::from_rows(rows, columns, rates)
+    }
+
+    /// What it comes to is what taking out state by state comes to.
+    #[test]
+    fn piece_by_piece_is_as_state_by_state() {
+        let mut go_on = |_| true;
+        let mut budget = Budget::new(Limits::default(), &mut go_on);
+        for (long, wide, leaves, end) in
+            [(80, 70, 0.0, None), (80, 70, 0.0, Some(17)), (90, 60, 0.25, None), (2_600, 2, 0.25, None)]
+        {
+            let chain = walk(long, wide, leaves);
+            let incoming = chain.incoming();
+            let nodes: Vec<u32> = (0..(long * wide) as u32).collect();
+            let component = Component { chain: &chain, incoming: &incoming, nodes: &nodes };
+            let reduced = Fronts::last(&component, &budget).unwrap().reduced(&component, end, &mut budget);
+            let reduced = reduced.unwrap().unwrap();
+            let single = component.eliminate_at_any_price(end, &mut budget).unwrap();
+            let inflow: Vec<f64> = nodes.iter().map(|state| f64::from(state % 11 == 3)).collect();
+            let mut pairs = Vec::new();
+            if leaves > 0.0 || end.is_some() {
+                pairs.push((reduced.occupancy(inflow.clone()), single.occupancy(inflow.clone())));
+                pairs.push((reduced.collected(inflow.clone()), single.backward(inflow)));
+            } else {
+                let found = Fronts::last(&component, &budget).unwrap().stationary(&component, &mut budget);
+                pairs.push((found.unwrap().unwrap(), single.stationary()));
+            }
+            for (one, other) in pairs {
+                for (one, other) in one.iter().zip(&other) {
+                    assert!((one - other).abs() <= 1e-11 * other.abs(), "{long} by {wide}: {one:e} {other:e}");
+                }
+            }
+        }
+    }
+
+    /// It asks for the memory before, and stops in the middle where the clock says so.
+    #[test]
+    fn limits_are_kept() {
+        let chain = walk(300, 300, 0.0);
+        let incoming = chain.incoming();
+        let nodes: Vec<u32> = (0..90_000).collect();
+        let component = Component { chain: &chain, incoming: &incoming, nodes: &nodes };
+        let mut looks = 0;
+        let mut some = |_| {
+            looks += 1;
+            looks < 4
+        };
+        let mut budget = Budget::new(Limits::default(), &mut some);
+        let fronts = Fronts::last(&component, &budget).unwrap();
+        let bytes = component.bytes() + 16 * fronts.entries;
+        assert!(fronts.reduced(&component, None, &mut budget).is_err());
+        assert_eq!(looks, 4);
+        let mut go_on = |_| true;
+        let budget = Budget::new(Limits { bytes, ..Limits::default() }, &mut go_on);
+        assert!(Fronts::last(&component, &budget).is_none());
+    }
+}
