@@ -87,7 +87,9 @@ impl Source {
         let optional = |path: &Option<PathBuf>| path.as_deref().map(files::finite_bytes).transpose();
         let (rates, questions) = (optional(&self.rates)?, optional(&self.ask)?);
         let format = self.from.map(From::format).or_else(|| Format::of(&text));
-        if format.is_none() && self.net.to_str().and_then(Language::of).is_some() {
+        // TOML may begin as a list of JSON does, which is no net either.
+        let no_net = format.is_none() || self.from.is_none() && text.trim_ascii_start().starts_with(b"[");
+        if no_net && self.net.to_str().and_then(Language::of).is_some() {
             let why = "this is named as the model of an application, which is no net: `trapkey cost solve` solves it, and `trapkey cost \
                        weave --as net` prints its net";
             return Ok(Err(Refusal::invalid("document", why)));
