@@ -320,7 +320,7 @@ impl Square {
             found.out.extend_from_slice(&row[..row.len() - 1]);
             found.exits.push(exit);
             let sound = least >= f64::MIN_POSITIVE && least_part.min(least_part * least) >= f64::MIN_POSITIVE;
-            if !without(place) && !(sound && exit.is_normal()) {
+            if !(without(place) || sound && exit.is_normal()) {
                 return false;
             }
         }
