@@ -12,7 +12,7 @@ const FAINT: f64 = 1e-8;
 /// What flows over a border into a group and out of it may be apart, relatively.
 const APART: f64 = 1e-7;
 /// Groups that hardly know of each other, at most.
-const MOST: usize = 64;
+const MOST: usize = 100;
 
 /// What the flows between groups that hardly know of each other say.
 pub(super) enum Between {

@@ -3,6 +3,8 @@
 
 /// States that are not cut any more.
 const LEAF: usize = 48;
+/// States of a set before which it is asked whether to go on.
+const MANY: usize = 100_000;
 /// The larger side of a cut has at most so many tenths of the states, or they are not cut.
 const LARGER: usize = 9;
 
@@ -18,10 +20,15 @@ pub(super) struct Piece {
 }
 
 /// The pieces of so many states, each behind its sides; `None` where one of them has more than `most` states. `neighbours` tells the
-/// states that a state leads to or comes from.
-pub(super) fn pieces(count: usize, most: usize, neighbours: &Neighbours<'_>) -> Option<Vec<Piece>> {
+/// states that a state leads to or comes from, and `goes_on` is asked before each look at many states; where it says no there are none.
+pub(super) fn pieces(
+    count: usize,
+    most: usize,
+    neighbours: &Neighbours<'_>,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Option<Vec<Piece>> {
     let (of, depth) = (vec![0; count], vec![u32::MAX; count]);
-    let mut cut = Cut { neighbours, of, sets: 1, depth, pieces: Vec::new(), most, sound: true };
+    let mut cut = Cut { neighbours, of, sets: 1, depth, pieces: Vec::new(), most, sound: true, goes_on };
     #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
     let roots = cut.pieces((0..count as u32).collect());
     if roots.len() > 1 {
@@ -41,6 +48,7 @@ struct Cut<'a> {
     /// States of a piece at most, and whether none had more.
     most: usize,
     sound: bool,
+    goes_on: &'a mut dyn FnMut() -> bool,
 }
 
 impl Cut<'_> {
@@ -48,6 +56,7 @@ impl Cut<'_> {
     fn pieces(&mut self, set: Vec<u32>) -> Vec<usize> {
         let mut found = Vec::new();
         let mut small = Vec::new();
+        self.sound = self.sound && (set.len() < MANY || (self.goes_on)());
         for part in self.connected(set) {
             if !self.sound {
                 return Vec::new();
@@ -184,8 +193,8 @@ mod tests {
                 .collect();
             let neighbours =
                 |state: u32, tell: &mut dyn FnMut(u32)| known[state as usize].iter().for_each(|other| tell(*other));
-            assert!(super::pieces(count, 2, &neighbours).is_none());
-            let pieces = pieces(count, count, &neighbours).unwrap();
+            assert!(super::pieces(count, 2, &neighbours, &mut || true).is_none());
+            let pieces = pieces(count, count, &neighbours, &mut || true).unwrap();
             let mut of = vec![usize::MAX; count];
             for (piece, it) in pieces.iter().enumerate() {
                 assert!(it.sides.iter().all(|side| *side < piece));
@@ -212,5 +221,23 @@ mod tests {
             let widest = pieces.iter().map(|it| it.states.len()).max().unwrap();
             assert!(if hub { widest == count } else { widest <= LEAF.max(2 * wide) }, "{widest}");
         }
+    }
+
+    /// Of many states it is asked before each cut whether to go on.
+    #[test]
+    fn many_states_are_cut_while_it_goes_on() {
+        let neighbours = |state: u32, tell: &mut dyn FnMut(u32)| {
+            [state.wrapping_sub(1), state + 1].into_iter().filter(|it| *it < 500_000).for_each(tell);
+        };
+        for left in [1, 3] {
+            let mut asked = 0;
+            let mut goes_on = || {
+                asked += 1;
+                asked < left
+            };
+            assert!(super::pieces(500_000, 500_000, &neighbours, &mut goes_on).is_none());
+            assert_eq!(asked, left);
+        }
+        assert!(super::pieces(500_000, 500_000, &neighbours, &mut || true).is_some());
     }
 }

@@ -10,11 +10,15 @@ use crate::{Budget, Progress, Refusal};
 
 /// States from which it is worth a look.
 const LEAST: usize = 5_000;
-/// Work of an edge and state that groups of states mostly are, and what nobody waits longer for.
+/// Work of an edge and state that groups of states mostly are, of so many at most: of more, cycles over groups take less than an order does.
 const NEXT: u64 = 10_000;
+const MOST: usize = 500_000;
+/// What nobody waits longer for.
 const LAST: u64 = 100_000_000_000;
 /// Work after which the clock is looked at.
 const LOOK: u64 = 1 << 25;
+/// Pieces of which is found what they touch before the clock is looked at.
+const PIECES: usize = 4_096;
 /// Bytes of a state, of its neighbours and of its part of the order.
 const STATE: u64 = 64;
 /// States that are taken out at once.
@@ -48,20 +52,29 @@ struct Steps {
 
 impl Fronts {
     /// Where it is not more work than groups of states mostly are.
-    pub(super) fn next(component: &Component<'_>, budget: &Budget<'_>) -> Option<Self> {
+    ///
+    /// # Errors
+    /// When the budget is spent.
+    pub(super) fn next(component: &Component<'_>, budget: &mut Budget<'_>) -> Result<Option<Self>, Refusal> {
+        if component.nodes.len() > MOST {
+            return Ok(None);
+        }
         let edges: usize = component.nodes.iter().map(|node| component.chain.targets(*node as usize).count()).sum();
         Self::within(component, NEXT * (edges + component.nodes.len()) as u64, budget)
     }
 
     /// Where it is not more than anybody waits for.
-    pub(super) fn last(component: &Component<'_>, budget: &Budget<'_>) -> Option<Self> {
+    ///
+    /// # Errors
+    /// When the budget is spent.
+    pub(super) fn last(component: &Component<'_>, budget: &mut Budget<'_>) -> Result<Option<Self>, Refusal> {
         Self::within(component, LAST, budget)
     }
 
-    fn within(component: &Component<'_>, most: u64, budget: &Budget<'_>) -> Option<Self> {
+    fn within(component: &Component<'_>, most: u64, budget: &mut Budget<'_>) -> Result<Option<Self>, Refusal> {
         let count = component.nodes.len();
         if count < LEAST || budget.bytes(component.bytes() + STATE * count as u64).is_err() {
-            return None;
+            return Ok(None);
         }
         #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
         let neighbours = |state: u32, tell: &mut dyn FnMut(u32)| {
@@ -78,7 +91,14 @@ impl Fronts {
             reason = "a root of a count"
         )]
         let widest = (3.0 * most as f64).cbrt() as usize;
-        let pieces = pieces(count, widest, &neighbours)?;
+        let mut spent = None;
+        let mut goes_on = || {
+            spent = budget.look(Progress::Solving { sweeps: 0, error: 1.0 }).err();
+            spent.is_none()
+        };
+        let Some(pieces) = pieces(count, widest, &neighbours, &mut goes_on) else {
+            return spent.map_or(Ok(None), Err);
+        };
         // The place of each state in the order.
         let mut places = vec![u32::MAX; count];
         for (state, place) in pieces.iter().flat_map(|piece| &piece.states).zip(0..) {
@@ -86,7 +106,10 @@ impl Fronts {
         }
         let mut found = Self { pieces, around: Vec::new(), entries: 0, work: 0 };
         let (mut first, mut held, mut largest) = (0_u32, 0_u64, 0_u64);
-        for piece in &found.pieces {
+        for (index, piece) in found.pieces.iter().enumerate() {
+            if index.is_multiple_of(PIECES) {
+                budget.look(Progress::Solving { sweeps: 0, error: 1.0 })?;
+            }
             #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
             let next = first + piece.states.len() as u32;
             let mut around: Vec<u32> =
@@ -105,11 +128,11 @@ impl Fronts {
             found.around.push(around);
             first = next;
             if found.work > most {
-                return None;
+                return Ok(None);
             }
         }
         let bytes = component.bytes() + STATE * count as u64 + 8 * (2 * found.entries + largest + largest / 4);
-        budget.bytes(bytes).is_ok().then_some(found)
+        Ok(budget.bytes(bytes).is_ok().then_some(found))
     }
 
     /// The stationary distribution of a component that nothing leaves; `None` where rates become less than a number can say.
@@ -397,7 +420,7 @@ mod tests {
             let incoming = chain.incoming();
             let nodes: Vec<u32> = (0..(long * wide) as u32).collect();
             let component = Component { chain: &chain, incoming: &incoming, nodes: &nodes };
-            let reduced = Fronts::last(&component, &budget).unwrap().reduced(&component, end, &mut budget);
+            let reduced = Fronts::last(&component, &mut budget).unwrap().unwrap().reduced(&component, end, &mut budget);
             let reduced = reduced.unwrap().unwrap();
             let single = component.eliminate_at_any_price(end, &mut budget).unwrap();
             let inflow: Vec<f64> = nodes.iter().map(|state| f64::from(state % 11 == 3)).collect();
@@ -406,7 +429,7 @@ mod tests {
                 pairs.push((reduced.occupancy(inflow.clone()), single.occupancy(inflow.clone())));
                 pairs.push((reduced.collected(inflow.clone()), single.backward(inflow)));
             } else {
-                let found = Fronts::last(&component, &budget).unwrap().stationary(&component, &mut budget);
+                let found = Fronts::last(&component, &mut budget).unwrap().unwrap().stationary(&component, &mut budget);
                 pairs.push((found.unwrap().unwrap(), single.stationary()));
             }
             for (one, other) in pairs {
@@ -430,12 +453,12 @@ mod tests {
             looks < 4
         };
         let mut budget = Budget::new(Limits::default(), &mut some);
-        let fronts = Fronts::last(&component, &budget).unwrap();
+        let fronts = Fronts::last(&component, &mut budget).unwrap().unwrap();
         let bytes = component.bytes() + 16 * fronts.entries;
         assert!(fronts.reduced(&component, None, &mut budget).is_err());
         assert_eq!(looks, 4);
         let mut go_on = |_| true;
-        let budget = Budget::new(Limits { bytes, ..Limits::default() }, &mut go_on);
-        assert!(Fronts::last(&component, &budget).is_none());
+        let mut budget = Budget::new(Limits { bytes, ..Limits::default() }, &mut go_on);
+        assert!(Fronts::last(&component, &mut budget).unwrap().is_none());
     }
 }
