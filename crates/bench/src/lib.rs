@@ -18,6 +18,7 @@ pub mod real;
 pub mod record;
 pub mod scratch;
 pub mod serve;
+pub mod state;
 pub mod statistics;
 pub mod steps;
 pub mod stiff;

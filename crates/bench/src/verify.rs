@@ -5,6 +5,7 @@
 //!
 //! This goes in rounds. A machine is faster in one minute than in the next, and where the memory of a process lies makes a difference as
 //! long as it lives; so each round predicts anew, from steps measured in that moment, and then runs each row once, with servers of its own.
+//! Rounds in which it was another machine than in most are told apart by what they predict: see [`state`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ use crate::measures::runtime;
 use crate::random::Random;
 use crate::record::{half, median};
 use crate::subject::Subject;
-use crate::{Failed, place};
+use crate::{Failed, place, state};
 
 /// Variables of the server, as many as where a Read is measured alone.
 const NODES: u32 = 10_000;
@@ -79,22 +80,24 @@ pub struct Held {
     pub setting: Setting,
     /// Clients.
     pub clients: u32,
-    /// Requests a second as predicted: the median of the rounds.
+    /// Requests a second as predicted: the median of the rounds that count.
     pub predicted: f64,
-    /// As measured: the median of the rounds.
+    /// As measured: the median of the same.
     pub measured: f64,
     /// Half of the 95 % interval of that median (bootstrap), relative.
     pub half_width: f64,
     /// Predicted over measured, minus 1: above 0 the prediction is too good.
     pub error: f64,
-    /// The same round by round: the median of the errors, and half of its 95 % interval (bootstrap). What makes the machine faster in one round than
+    /// The same of all rounds, those that do not count with the others, and half of the 95 % interval of what was measured, relative.
+    pub all: (f64, f64),
+    /// The error of each of all rounds: the median, and half of its 95 % interval (bootstrap). What makes the machine faster in one round than
     /// in another is in both, and not in this.
     pub by_round: (f64, f64),
     /// What the rounds predict over what was predicted before them, minus 1: how far the machine is from the one of the calibration.
     pub moved: f64,
     /// Whether it was measured well enough to count.
     pub measurable: bool,
-    /// What 95 of 100 answers took at most, in seconds, as predicted and as measured: medians of the rounds.
+    /// What 95 of 100 answers took at most, in seconds, as predicted and as measured: medians of the rounds that count.
     pub p95: (f64, f64),
     /// Seconds of processor time of the server a request, as predicted and as measured.
     pub cpu: (f64, f64),
@@ -102,7 +105,7 @@ pub struct Held {
     pub storm: (f64, f64),
     /// What was renewed in a run.
     pub renewed: Renewed,
-    /// Runs.
+    /// Runs that count.
     pub runs: u64,
 }
 
@@ -128,6 +131,8 @@ pub struct Verdict {
     pub median: Option<f64>,
     /// The mean of the errors with their signs.
     pub bias: Option<f64>,
+    /// Rounds, from 1, that found the machine in another state than most did, and do not count.
+    pub apart: Vec<u32>,
     /// Runs that did not come to their end, and were begun again.
     pub abandoned: Vec<Abandoned>,
     /// Whether at least four rows in five count, and the goals are met.
@@ -207,8 +212,11 @@ pub fn verify(
             all[index].add(row, found)?;
         }
     }
-    let rows = prediction.rows.iter().zip(&all).map(|(row, rounds)| rounds.held(row)).collect::<Option<Vec<_>>>();
-    Ok(judged(rows.ok_or("a figure is no number")?, abandoned))
+    let counted = counted(&all);
+    let rows = prediction.rows.iter().zip(&all).map(|(row, rounds)| rounds.held(row, &counted));
+    let rows = rows.collect::<Option<Vec<_>>>().ok_or("a figure is no number")?;
+    let apart = (1..).zip(&counted).filter(|(_, counted)| !**counted).map(|(round, _)| round).collect();
+    Ok(Verdict { apart, abandoned, ..judged(rows) })
 }
 
 /// Begins a run anew until one comes to its end, [`TRIES`] times at most; `ended` hears why each of the others did not.
@@ -321,12 +329,20 @@ impl Rounds {
         Ok(())
     }
 
-    fn held(&self, row: &Row) -> Option<Held> {
-        let middle = |[predicted, measured]: &[Vec<f64>; 2]| Some((median(predicted)?, median(measured)?));
-        let (predicted, measured) = middle(&self.rates)?;
-        let half_width = half(&self.rates[1])? / measured;
+    /// Of the rounds that are `counted`.
+    fn held(&self, row: &Row, counted: &[bool]) -> Option<Held> {
+        let all = vec![true; counted.len()];
+        let of = |values: &[f64], which: &[bool]| {
+            values.iter().zip(which).filter(|(_, counted)| **counted).map(|(value, _)| *value).collect::<Vec<_>>()
+        };
+        let both = |[predicted, measured]: &[Vec<f64>; 2], which: &[bool]| {
+            Some((median(&of(predicted, which))?, median(&of(measured, which))?))
+        };
+        let middle = |values| both(values, counted);
+        let ((predicted, measured), whole) = (middle(&self.rates)?, both(&self.rates, &all)?);
+        let half_width = half(&of(&self.rates[1], counted))? / measured;
         let errors: Vec<f64> = self.rates[0].iter().zip(&self.rates[1]).map(|(one, other)| one / other - 1.0).collect();
-        let runs = self.rates[1].len() as f64;
+        let (runs, every) = (counted.iter().filter(|counted| **counted).count(), self.rates[1].len() as f64);
         Some(Held {
             setting: row.setting,
             clients: row.clients,
@@ -334,16 +350,24 @@ impl Rounds {
             measured,
             half_width,
             error: predicted / measured - 1.0,
+            all: (whole.0 / whole.1 - 1.0, half(&self.rates[1])? / whole.1),
             by_round: (median(&errors)?, half(&errors)?),
             moved: predicted / row.throughput.value - 1.0,
-            measurable: self.rates[1].len() >= LEAST && half_width <= MEASURABLE,
+            measurable: runs >= LEAST && half_width <= MEASURABLE,
             p95: middle(&self.p95)?,
             cpu: middle(&self.cpu)?,
             storm: middle(&self.storm)?,
-            renewed: Renewed { keys: self.renewed.keys / runs, tokens: self.renewed.tokens / runs },
-            runs: self.rates[1].len() as u64,
+            renewed: Renewed { keys: self.renewed.keys / every, tokens: self.renewed.tokens / every },
+            runs: runs as u64,
         })
     }
+}
+
+/// Whether each round counts: by what was predicted in it.
+fn counted(all: &[Rounds]) -> Vec<bool> {
+    let rounds = all.iter().map(|row| row.rates[0].len()).min().unwrap_or(0);
+    let of = |round: usize| all.iter().map(|row| row.rates[0].get(round).copied()).collect();
+    state::counted(&(0..rounds).map(of).collect::<Vec<_>>(), LEAST)
 }
 
 async fn way(setting: &Setting, subject: &Subject, fixture: &Fixture) -> Result<Way, Failed> {
@@ -515,7 +539,7 @@ async fn once(
 }
 
 /// What rows say together.
-fn judged(rows: Vec<Held>, abandoned: Vec<Abandoned>) -> Verdict {
+fn judged(rows: Vec<Held>) -> Verdict {
     let errors: Vec<f64> = rows.iter().filter(|row| row.measurable).map(|row| row.error).collect();
     let sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
     let worst = sizes.iter().copied().reduce(f64::max);
@@ -523,17 +547,15 @@ fn judged(rows: Vec<Held>, abandoned: Vec<Abandoned>) -> Verdict {
     let bias = (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64);
     let enough = errors.len() * 5 >= rows.len() * 4;
     let met = enough && worst.is_some_and(|it| it <= WORST) && median.is_some_and(|it| it <= MEDIAN);
-    Verdict { measurable: errors.len(), rows, worst, median, bias, abandoned, met }
+    let (apart, abandoned) = Default::default();
+    Verdict { measurable: errors.len(), rows, worst, median, bias, apart, abandoned, met }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::judged as judge;
-    use super::*;
+    use cost::whatif::{Figure, Response};
 
-    fn judged(rows: Vec<Held>) -> Verdict {
-        judge(rows, Vec::new())
-    }
+    use super::*;
 
     fn row(error: f64, half_width: f64) -> Held {
         Held {
@@ -543,6 +565,7 @@ mod tests {
             measured: 100.0,
             half_width,
             error,
+            all: (error, half_width),
             by_round: (error, 0.0),
             moved: 0.0,
             measurable: half_width <= MEASURABLE,
@@ -566,6 +589,42 @@ mod tests {
         assert!(!none.met && none.worst.is_none() && none.bias.is_none());
         let signs = judged(vec![row(0.01, 0.0), row(-0.01, 0.0)]);
         assert!(signs.bias.is_some_and(|bias| bias.abs() < 1e-12) && signs.worst == Some(0.01));
+    }
+
+    /// Two states of the machine: what is measured in the rarer one widens no interval, and is in no median; all rounds stand beside.
+    #[test]
+    fn rounds_of_another_state_do_not_count() {
+        let figure = |value: f64| Figure { value, error: 0.0 };
+        let one = figure(1.0);
+        let row = Row {
+            setting: Setting::NONE,
+            clients: 1,
+            throughput: figure(100.0),
+            saturation: one,
+            response: Response { mean: one, p50: one, p95: one, p99: one },
+            server_busy: one,
+            storm: one,
+            storm_here: one,
+            limited_by: "server",
+            largest: (String::new(), 1.0),
+            difference: None,
+        };
+        let mut rounds = Rounds::default();
+        for round in 0..16 {
+            // Predicted too high where it is slow, and measured as slow.
+            let (predicted, answered) = if round % 4 == 3 { (80.0, 70) } else { (101.0, 100) };
+            let found = Found { answered, seconds: 1.0, waits: vec![0.5], ..Found::default() };
+            rounds.add(&Row { throughput: figure(predicted), ..row.clone() }, found).unwrap();
+        }
+        let which = counted(std::slice::from_ref(&rounds));
+        assert!((0..16).all(|round| which[round] == (round % 4 != 3)));
+        let held = rounds.held(&row, &which).unwrap();
+        assert_eq!((held.runs, held.measured, held.half_width, held.measurable), (12, 100.0, 0.0, true));
+        assert!((held.error - 0.01).abs() < 1e-12 && (held.by_round.0 - 0.01).abs() < 1e-12);
+        assert!(held.all.1 > 0.1, "{:?}", held.all);
+        let few =
+            rounds.held(&row, &which.iter().enumerate().map(|(at, it)| *it && at > 3).collect::<Vec<_>>()).unwrap();
+        assert!(few.runs == 9 && !few.measurable, "nine rounds");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::Scenario;
 use super::launch::Launch;
 use super::run::{Plan, Series, Single, measure};
 use crate::record::{half, median};
-use crate::{Failed, files};
+use crate::{Failed, files, state};
 
 /// The largest half of an interval, %, of what counts as measurable.
 const MEASURABLE: f64 = 2.0;
@@ -28,9 +28,9 @@ const RUNS: usize = 10;
 /// A figure of a row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cell {
-    /// Median over the rounds.
+    /// Median over the rounds that count.
     pub predicted: f64,
-    /// Median over the rounds.
+    /// Median over the same.
     pub measured: f64,
     /// Half of the 95 % interval of the measured median, % of it.
     pub half_width: f64,
@@ -38,6 +38,8 @@ pub struct Cell {
     pub error: f64,
     /// Whether the interval is narrow enough.
     pub measurable: bool,
+    /// The error of all rounds, those that do not count with the others, and half of the interval of what was measured, %.
+    pub all: (f64, f64),
 }
 
 /// A row of the table.
@@ -47,7 +49,7 @@ pub struct Row {
     pub scenario: Scenario,
     /// As it is printed.
     pub name: String,
-    /// Runs.
+    /// Runs that count.
     pub runs: usize,
     /// Tags a second.
     pub throughput: Cell,
@@ -93,6 +95,8 @@ pub struct Report {
     pub parameters: Vec<String>,
     /// How many.
     pub parameter_count: usize,
+    /// Rounds, from 1, that found the machine in another state than most did, and do not count.
+    pub apart: Vec<u32>,
     /// Predictions and runs that came to no end, in all series of the folder.
     pub abandoned: Vec<String>,
     /// Everything that was found.
@@ -107,7 +111,8 @@ pub fn of(series: Series) -> Report {
         let row = single.scenario;
         by_row.entry((row.database, row.clients, row.configuration, row.key)).or_default().push(single);
     }
-    let rows: Vec<Row> = by_row.values().filter_map(|singles| row(singles)).collect();
+    let apart = apart(&by_row);
+    let rows: Vec<Row> = by_row.values().filter_map(|singles| row(singles, &apart)).collect();
     let parameters: BTreeSet<&String> = series.singles.iter().flat_map(|it| &it.prediction.parameters).collect();
     let parameters: Vec<String> = parameters.into_iter().cloned().collect();
     let verdict = |cell: fn(&Row) -> &Cell, goals| verdict(&rows, cell, goals);
@@ -116,7 +121,7 @@ pub fn of(series: Series) -> Report {
     let p95 = verdict(|row| &row.p95, (GOALS.2, GOALS.2));
     let abandoned = abandoned(&series);
     let parameter_count = parameters.len();
-    Report { rows, throughput, processor, p95, parameters, parameter_count, abandoned, series }
+    Report { rows, throughput, processor, p95, parameters, parameter_count, apart, abandoned, series }
 }
 
 /// Measures, compares, and writes `report.json`, `report.html` and `report.svg` beside the register; progress goes to standard error.
@@ -144,16 +149,32 @@ fn abandoned(series: &Series) -> Vec<String> {
     left.map(|it| format!("{} ({}, {})", it.id, it.of, it.state)).collect()
 }
 
-fn row(singles: &[&Single]) -> Option<Row> {
+/// Rounds that found the machine in another state than most did: by what was predicted in them.
+fn apart(by_row: &BTreeMap<Order, Vec<&Single>>) -> Vec<u32> {
+    let numbers: BTreeSet<u32> = by_row.values().flatten().map(|single| single.round).collect();
+    let of = |round: u32| {
+        let of =
+            |singles: &Vec<&Single>| singles.iter().find(|it| it.round == round).map(|it| it.prediction.throughput);
+        by_row.values().map(of).collect::<Vec<_>>()
+    };
+    let counted = state::counted(&numbers.iter().map(|round| of(*round)).collect::<Vec<_>>(), RUNS);
+    numbers.into_iter().zip(counted).filter(|(_, counted)| !counted).map(|(round, _)| round).collect()
+}
+
+/// Of the rounds that are not `apart`.
+fn row(singles: &[&Single], apart: &[u32]) -> Option<Row> {
     let scenario = singles.first()?.scenario;
+    let counted: Vec<&Single> = singles.iter().copied().filter(|single| !apart.contains(&single.round)).collect();
     let cell = |predicted: fn(&Single) -> f64, measured: fn(&Single) -> f64, limit: f64| {
-        let values = |of: fn(&Single) -> f64| singles.iter().map(|single| of(single)).collect::<Vec<_>>();
-        cell(&values(predicted), &values(measured), limit)
+        let values = |singles: &[&Single], of: fn(&Single) -> f64| singles.iter().map(|it| of(it)).collect::<Vec<_>>();
+        let whole = cell(&values(singles, predicted), &values(singles, measured), limit)?;
+        let cell = cell(&values(&counted, predicted), &values(&counted, measured), limit)?;
+        Some(Cell { all: whole.all, ..cell })
     };
     Some(Row {
         scenario,
         name: scenario.name(),
-        runs: singles.len(),
+        runs: counted.len(),
         throughput: cell(|it| it.prediction.throughput, |it| it.outcome.tags as f64 / it.outcome.seconds, MEASURABLE)?,
         processor: cell(|it| it.prediction.processor, |it| it.outcome.processor / it.outcome.tags as f64, MEASURABLE)?,
         p95: cell(|it| it.prediction.p95, |it| it.outcome.p95, MEASURABLE)?,
@@ -167,7 +188,7 @@ fn cell(predicted: &[f64], measured: &[f64], limit: f64) -> Option<Cell> {
     let half_width = if measured.len() < 3 { f64::MAX } else { half(measured)? / middle * 100.0 };
     let error = (predicted / middle - 1.0) * 100.0;
     let measurable = measured.len() >= RUNS && half_width <= limit;
-    Some(Cell { predicted, measured: middle, half_width, error, measurable })
+    Some(Cell { predicted, measured: middle, half_width, error, measurable, all: (error, half_width) })
 }
 
 fn verdict(rows: &[Row], cell: fn(&Row) -> &Cell, (worst_goal, median_goal): (f64, f64)) -> Verdict {
@@ -188,7 +209,8 @@ mod tests {
     use super::*;
 
     fn row(error: f64, half_width: f64) -> Row {
-        let cell = Cell { predicted: 1.0, measured: 1.0, half_width, error, measurable: half_width <= MEASURABLE };
+        let (measurable, all) = (half_width <= MEASURABLE, (error, half_width));
+        let cell = Cell { predicted: 1.0, measured: 1.0, half_width, error, measurable, all };
         let scenario = Scenario::all(&[super::super::Kind::Sqlite], &[2048], &[1])[0];
         let (throughput, processor, p95) = (cell.clone(), cell.clone(), cell);
         let (name, predictions, run_ids) = (scenario.name(), Vec::new(), Vec::new());

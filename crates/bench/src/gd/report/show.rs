@@ -62,6 +62,14 @@ pub fn conclusions(it: &Report) -> Vec<String> {
             if verdict.met { "met" } else { "missed" }
         ));
     }
+    if !it.apart.is_empty() {
+        let rounds: Vec<String> = it.apart.iter().map(u32::to_string).collect();
+        lines.push(format!(
+            "{} rounds do not count: by their predictions the machine was in another state than in most: {}",
+            it.apart.len(),
+            rounds.join(", ")
+        ));
+    }
     lines.push(format!(
         "{} parameters, each a step timed by itself: {}; none is fitted",
         it.parameter_count,
