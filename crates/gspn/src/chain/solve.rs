@@ -61,7 +61,7 @@ impl<'a> Component<'a> {
         if let Some(eliminated) = self.eliminate_first(None, budget)? {
             return Ok((self.distribution(&eliminated, budget)?, 0.0));
         }
-        if let Some(fronts) = Fronts::next(self, budget)?
+        if let Some(fronts) = Fronts::next(self, true, budget)?
             && let Some(found) = fronts.stationary(self, budget)?
             && self.decides_without_rare(&found)
         {
@@ -144,7 +144,7 @@ impl<'a> Component<'a> {
         if let Some(eliminated) = self.eliminate_first(None, budget)? {
             return Ok(eliminated.occupancy(inflow));
         }
-        if let Some(fronts) = Fronts::next(self, budget)?
+        if let Some(fronts) = Fronts::next(self, false, budget)?
             && let Some(found) = fronts.reduced(self, None, budget)?
         {
             return Ok(found.occupancy(inflow));
@@ -221,7 +221,7 @@ impl<'a> Component<'a> {
         if let Some(eliminated) = self.eliminate_first(end, budget)? {
             return Ok(eliminated.occupancy(inflow));
         }
-        if let Some(fronts) = Fronts::next(self, budget)?
+        if let Some(fronts) = Fronts::next(self, false, budget)?
             && let Some(found) = fronts.reduced(self, end, budget)?
         {
             return Ok(found.occupancy(inflow));

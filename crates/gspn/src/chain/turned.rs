@@ -40,7 +40,7 @@ impl Turned {
         if let Some(eliminated) = part.eliminate_first(end, budget)? {
             return Ok(Self::Direct(eliminated));
         }
-        if let Some(fronts) = Fronts::next(part, budget)?
+        if let Some(fronts) = Fronts::next(part, false, budget)?
             && let Some(reduced) = fronts.reduced(part, end, budget)?
         {
             return Ok(Self::Fronts(Box::new(reduced)));
