@@ -30,6 +30,8 @@ const AT_ONCE: usize = 4;
 const LITTLE: f64 = 1.0 / STEP;
 /// Where rates were lost, what states of more than this are held is told by such states alone.
 const DECIDES: f64 = 1e-290;
+/// Where rates were lost, states are left at so much at least, and at so much of the largest rate at which one is.
+const PLAIN: (f64, f64) = (1e-100, 1e-20);
 
 /// In which order the states are taken out, and what each piece touches.
 pub(super) struct Fronts {
@@ -60,6 +62,9 @@ struct Steps {
     late: HashMap<usize, u32>,
     /// Whether something that was less than a number can say was passed over.
     lost: bool,
+    /// The least rate at which a state was left, and the largest.
+    least: f64,
+    most: f64,
 }
 
 impl Fronts {
@@ -181,7 +186,8 @@ impl Fronts {
         Ok((sound && weights.iter().all(|weight| weight.is_finite())).then_some(weights))
     }
 
-    /// Takes out all states; what enters `end` leaves. `None` where a rate is less than a number can say: what is lost of it may be the only way.
+    /// Takes out all states; what enters `end` leaves. `None` where a rate is less than a number can say and a state is hardly ever left: what is
+    /// lost of it may be the only way. Where all are left soon, no more can come of it than 1e-323 over the least rate at which one is.
     ///
     /// # Errors
     /// When the budget is spent.
@@ -191,7 +197,9 @@ impl Fronts {
         end: Option<usize>,
         budget: &mut Budget<'_>,
     ) -> Result<Option<Reduced>, Refusal> {
-        self.taken_out(component, Way::Strictly(end), budget)
+        let found = self.taken_out(component, Way::To(end), budget)?;
+        let plain = |Steps { least, most, .. }: &Steps| *least >= PLAIN.0 && *least >= PLAIN.1 * most;
+        Ok(found.filter(|found| !found.steps.lost || plain(&found.steps)))
     }
 
     fn taken_out(
@@ -201,11 +209,11 @@ impl Fronts {
         budget: &mut Budget<'_>,
     ) -> Result<Option<Reduced>, Refusal> {
         let count = component.nodes.len();
-        let mut found = Steps { exits: Vec::with_capacity(count), ..Steps::default() };
+        let mut found = Steps { exits: Vec::with_capacity(count), least: f64::INFINITY, ..Steps::default() };
         let entries = usize::try_from(self.entries).unwrap_or(0);
         found.into.reserve_exact(entries);
         let end = match way {
-            Way::Strictly(end) => {
+            Way::To(end) => {
                 found.out.reserve_exact(entries);
                 end
             }
@@ -263,9 +271,9 @@ fn down(steps: u32) -> f64 {
 /// How states are taken out.
 #[derive(Clone, Copy)]
 enum Way {
-    /// With rates that numbers can say, or not at all; what enters this one leaves.
-    Strictly(Option<usize>),
-    /// Rows of rates that become small are raised.
+    /// With the rates both ways; what enters this one leaves.
+    To(Option<usize>),
+    /// With those into each state, in rows that are raised where all of it becomes little.
     Raising,
 }
 
@@ -484,13 +492,16 @@ impl Square {
                 }
             }
             found.exits.push(exit);
+            if !without(place) {
+                (found.least, found.most) = (found.least.min(exit), found.most.max(exit));
+            }
             let sound = least >= f64::MIN_POSITIVE && least_part.min(least_part * least) >= f64::MIN_POSITIVE;
             found.lost |= !sound;
-            let strictly = matches!(way, Way::Strictly(_));
-            if strictly {
+            let both = matches!(way, Way::To(_));
+            if both {
                 found.out.extend_from_slice(&row[..row.len() - 1]);
             }
-            if !(without(place) || (sound || !strictly) && exit.is_normal()) {
+            if !(without(place) || exit.is_normal()) {
                 return false;
             }
         }
@@ -639,6 +650,39 @@ mod tests {
                 assert!(
                     (found - expected).abs() <= 1e-11 * expected + 1e-290,
                     "{rare} {state}: {found:e} {expected:e}"
+                );
+            }
+        }
+    }
+
+    /// What a state is worth hangs on the one population that is asked about, however rare most states are.
+    #[test]
+    fn worth_does_not_hang_on_states_that_are_hardly_ever_met() {
+        let mut go_on = |_| true;
+        let mut budget = Budget::new(Limits::default(), &mut go_on);
+        for (rare, [x, y]) in [(1e-3, [30, 70]), (1e-9, [0, 99]), (0.03, [99, 3])] {
+            let to = |wanted: usize| {
+                move |at: usize| [at > wanted, at < wanted].map(|yes| if yes { 2.0 } else { 2.0 * rare })
+            };
+            let (chain, weights) = apart(100, 100, [&to(x), &to(y)]);
+            let mean: f64 = weights.iter().enumerate().map(|(state, weight)| (state / 100) as f64 * weight).sum();
+            let incoming = chain.incoming();
+            let nodes: Vec<u32> = (0..10_000).collect();
+            let component = Component { chain: &chain, incoming: &incoming, nodes: &nodes };
+            let fronts = Fronts::within(&component, LAST, false, &mut budget).unwrap().unwrap();
+            let reduced = fronts.reduced(&component, Some(x * 100 + y), &mut budget).unwrap().unwrap();
+            assert!(reduced.steps.lost || rare > 1e-3);
+            let found = reduced.collected((0..10_000).map(|state| (state / 100) as f64 - mean).collect());
+            // Of the one population: by how much more a place is worth than the one before, from both ends.
+            let (mut more, right) = (vec![0.0; 101], |at: usize| at as f64 - mean);
+            (x + 1..100).rev().for_each(|at| more[at] = (right(at) + to(x)(at)[1] * more[at + 1]) / to(x)(at)[0]);
+            (0..x).for_each(|at| more[at + 1] = (to(x)(at)[0] * more[at] - right(at)) / to(x)(at)[1]);
+            let sums: Vec<f64> = (0..100).map(|at| more[1..=at].iter().sum()).collect();
+            for (state, found) in found.iter().enumerate() {
+                let expected = sums[state / 100] - sums[x];
+                assert!(
+                    (found - expected).abs() <= 1e-9 * (1.0 + expected.abs()),
+                    "{rare} {state}: {found} {expected}"
                 );
             }
         }
