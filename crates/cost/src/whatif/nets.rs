@@ -36,13 +36,14 @@ pub(super) struct Times {
     pub(super) quantiles: [f64; 3],
 }
 
-/// Requests a second: clients go from one thread, which takes them one by one, to the other and back. Times at threads have few variations,
-/// so they are stages in a row; with many clients the slower thread never rests, and the shape does not matter.
+/// Requests a second: clients go from one thread, which takes them one by one, to the other and back. How much the slower one rests
+/// because nothing is there was measured and is in its time; so times at threads are as even as stages in a row can make them, or the net
+/// would have it rest once more. With many clients fewer stages are the same.
 pub(super) fn throughput(stages: &Stages, budget: &mut Budget<'_>) -> Result<f64, Fault> {
     let count: u32 = match stages.clients {
-        1..=8 => 12,
-        9..=16 => 6,
-        _ => 2,
+        1..=8 => 48,
+        9..=16 => 24,
+        _ => 8,
     };
     let phase = |mean: f64| json!({"kind": "phase", "erlang": {"k": count, "rate": f64::from(count) / mean}});
     // Who is nowhere on its way is at the server at once: a time of nearly nothing would be rates that are far apart.
