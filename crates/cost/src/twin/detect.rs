@@ -6,6 +6,12 @@
 //! of its spread, is its score; scores are cut at ±4, so that one stall is no shift. Upwards `S = max(0, S + score - 1/2)`, downwards the
 //! same; an alarm is raised when `S` passes `h` (Page, *Continuous inspection schemes*, Biometrika 1954).
 //!
+//! *Now and then.* A stage that is slow in every third batch, or stalls in every tenth, has a mean that is far beyond the edge, and sums that the
+//! batches between take back. So batches that are well beyond the upper edge are counted, too: `T = max(0, T + ln(p/q))` for such a one and
+//! `ln((1-p)/(1-q))` for another, where a share `q` of them is let pass and `p` is looked for ([`NOW_AND_THEN`]); past the logarithm of the
+//! batches that false alarms are to be apart, it is one (Page's test of likelihoods: at a share of `q` or less they are
+//! at least so far apart; Lorden, *Annals of Mathematical Statistics* 1971). Such an alarm ends when nothing speaks for it any more.
+//!
 //! *The bound.* While the true centre is within the band, a score has a mean of at most 0 and a spread of at most 1. The mean number of
 //! batches to a false alarm on one side is then at least `(e^b - b - 1) * 2` with `b = h + 1.166` (Siegmund, *Sequential Analysis*, 1985; for
 //! the allowance of 1/2), and that at the edge itself: in the middle of the band it is far more. `h` is chosen so that over all stages and both sides
@@ -22,6 +28,9 @@ const ALLOWANCE: f64 = 0.5;
 const OVERSHOOT: f64 = 1.166;
 /// The sum at which an alarm ends: beside 930 batches on the edge of the band.
 const CLEAR: f64 = 5.0;
+/// How many spreads a batch is beyond the upper edge that is counted, the share of such batches that is let pass, and the one that is looked for:
+/// on the edge itself 1 of 44 is two spreads beyond it, and 1 of 30,000 four.
+const NOW_AND_THEN: [(f64, f64, f64); 2] = [(2.0, 0.05, 0.25), (CUT, 0.01, 0.1)];
 /// Batches that a reference has at least.
 pub(super) const LEARN: usize = 20;
 
@@ -112,6 +121,11 @@ pub fn threshold(batches: f64) -> f64 {
     (high - OVERSHOOT).max(CLEAR)
 }
 
+/// The threshold of counts of which false alarms are as far apart as sums with this one.
+fn often(threshold: f64) -> f64 {
+    threshold + OVERSHOOT + std::f64::consts::LN_2
+}
+
 /// Which way a stage has left its band.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -129,6 +143,10 @@ pub struct Sums {
     down: f64,
     /// While an alarm stands: how far the way back has come.
     back: f64,
+    /// Of batches now and then.
+    counts: [f64; 2],
+    /// Whether these have raised the alarm that stands.
+    counted: bool,
     alarm: Option<Side>,
 }
 
@@ -149,17 +167,26 @@ impl Sums {
         let score = |beyond: f64| (beyond / spread).clamp(-CUT, CUT) - ALLOWANCE;
         self.up = (self.up + score(distance - edge)).max(0.0);
         self.down = (self.down + score(-distance - edge)).max(0.0);
+        let often = often(threshold);
+        for (count, (beyond, passed, wanted)) in self.counts.iter_mut().zip(NOW_AND_THEN) {
+            let is = distance > edge + beyond * spread;
+            let step = if is { wanted / passed } else { (1.0 - wanted) / (1.0 - passed) };
+            // What is past the threshold says no more.
+            *count = (*count + step.ln()).clamp(0.0, 1.1 * often);
+        }
         match self.alarm {
             None => {
                 let side = [(self.up, Side::Slower), (self.down, Side::Faster)];
-                let (_, side) = side.into_iter().find(|(sum, _)| *sum > threshold)?;
+                let side = side.into_iter().find(|(sum, _)| *sum > threshold).map(|(_, side)| side);
+                self.counted = side.is_none() && self.counts.iter().any(|count| *count > often);
+                let side = side.or(self.counted.then_some(Side::Slower))?;
                 (self.alarm, self.back) = (Some(side), 0.0);
                 Some(Change::Left(side))
             }
             Some(side) => {
                 let inside = if side == Side::Slower { edge - distance } else { edge + distance };
                 self.back = (self.back + score(inside)).max(0.0);
-                if self.back <= CLEAR {
+                if self.back <= CLEAR || self.counted && self.now_and_then() {
                     return None;
                 }
                 *self = Self::default();
@@ -181,6 +208,18 @@ impl Sums {
     #[must_use]
     pub const fn alarm(&self) -> Option<Side> {
         self.alarm
+    }
+
+    /// Whether batches now and then speak for slower.
+    #[must_use]
+    pub fn now_and_then(&self) -> bool {
+        self.counts.iter().any(|count| *count > 0.0)
+    }
+
+    /// Whether they have raised the alarm that stands.
+    #[must_use]
+    pub const fn counted(&self) -> bool {
+        self.counted
     }
 
     /// Whether nothing speaks for this side.

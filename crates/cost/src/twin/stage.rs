@@ -42,6 +42,8 @@ pub(super) struct Stage {
     sums: Sums,
     /// For each side what came since nothing spoke for it.
     runs: [Option<(f64, Moving)>; 2],
+    /// What came since batches now and then speak for slower.
+    now_and_then: Option<(f64, Moving)>,
     /// Since when the alarm that stands is so.
     pub(super) since: Option<f64>,
     /// When it was used last.
@@ -111,12 +113,19 @@ impl Stage {
                 run.get_or_insert_with(|| (batch.from, Moving::default())).1.take(batch, f64::INFINITY);
             }
         }
+        if self.sums.now_and_then() {
+            let run = self.now_and_then.get_or_insert_with(|| (batch.from, Moving::default()));
+            run.1.take(batch, f64::INFINITY);
+        } else {
+            self.now_and_then = None;
+        }
         if self.sums.alarm().is_none() && self.runs.iter().all(Option::is_none) {
             self.drift(*batch, reference.batches, with);
         }
         match change? {
             Change::Left(side) => {
-                let run = self.runs[usize::from(side == Side::Faster)].take();
+                let counted = self.now_and_then.take().filter(|_| self.sums.counted());
+                let run = counted.or_else(|| self.runs[usize::from(side == Side::Faster)].take());
                 // What came before belongs to another time.
                 let (since, now) = run.unwrap_or_else(|| (batch.from, self.now.clone()));
                 (self.now, self.since) = (now, Some(since));

@@ -184,6 +184,34 @@ fn one_stall_is_no_alarm_and_what_hovers_at_the_edge_does_not_flap() {
     assert!((1..=2).contains(&changes), "{changes}");
 }
 
+/// A stage that is slow in some batches only has a mean beyond its edge, whatever those between say; it comes back when none is slow any more.
+#[test]
+fn what_is_slow_now_and_then_is_found_and_stands_until_it_is_not() {
+    let threshold = threshold(5e6);
+    for (rule, every, factor, most) in [
+        ("every other batch", 2, 3.5, 60),
+        ("every third", 3, 30.0, 80),
+        ("every fifth", 5, 100.0, 200),
+        ("every tenth", 10, 40.0, 250),
+    ] {
+        for seed in 1..=20 {
+            let mut random = Random::new(seed);
+            let reference = learned(&mut random, 64);
+            let mut sums = Sums::default();
+            let mut take = |mean: f64| {
+                let (x, uses) = batch(&mut random, mean, 64);
+                sums.take(&reference, x, uses, 0.3, threshold)
+            };
+            let mean = |at: usize| if at % every == 0 { factor } else { 1.0 };
+            let found = (0..1_000).find_map(|at| Some((at, take(mean(at))?))).unwrap();
+            assert!(found.1 == Change::Left(Side::Slower) && found.0 <= most, "{rule} {seed}: {found:?}");
+            assert!((0..1_000).all(|at| take(mean(at)).is_none()), "{rule} {seed}: it stands");
+            let back = (0..1_000).find_map(|at| Some((at, take(1.0)?))).unwrap();
+            assert!(back.1 == Change::Returned(Side::Slower) && back.0 <= 250, "{rule} {seed}: {back:?}");
+        }
+    }
+}
+
 #[test]
 fn a_record_of_a_reference_is_the_same_reference() {
     let mut random = Random::new(3);
