@@ -41,7 +41,7 @@ impl Turned {
             return Ok(Self::Direct(eliminated));
         }
         if let Some(fronts) = Fronts::next(part, false, budget)?
-            && let Some(reduced) = fronts.reduced(part, end, budget)?
+            && let Some(reduced) = fronts.reduced_to_collect(part, end, budget)?
         {
             return Ok(Self::Fronts(Box::new(reduced)));
         }

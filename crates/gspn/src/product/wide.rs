@@ -3,7 +3,7 @@
 use std::ops::{Add, AddAssign, Div, Mul};
 
 /// The base of exponents is 2^512.
-pub(crate) const STEP: f64 = f64::from_bits((1023 + 512) << 52);
+const STEP: f64 = f64::from_bits((1023 + 512) << 52);
 const DOWN: f64 = 1.0 / STEP;
 /// Mantissas are 0 or in this range, so that a product of two is a number.
 const MOST: f64 = f64::from_bits((1023 + 256) << 52);
@@ -40,14 +40,6 @@ impl Wide {
         } else if self.mantissa < LEAST && self.mantissa > 0.0 {
             self.mantissa *= STEP;
             self.exponent -= 1;
-        }
-        self
-    }
-
-    /// This over so many times 2^512.
-    pub(crate) fn lowered(mut self, steps: u32) -> Self {
-        if self.mantissa > 0.0 {
-            self.exponent -= i64::from(steps);
         }
         self
     }
