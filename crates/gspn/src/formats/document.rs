@@ -17,6 +17,9 @@ pub(super) fn parse(text: &str) -> Result<Document<'_>, Refusal> {
         let line = text.trim_end().lines().count();
         refused(format!("it ends in line {line} in the midst of an element: is the file whole?"))
     };
+    if !declared(text) {
+        return Err(refused("its first line is no declaration of XML (`<?xml version=\"1.0\"?>`)".to_owned()));
+    }
     let document = Document::parse(text).map_err(|error| match error {
         Error::DtdDetected => Refusal::invalid("document", TYPED),
         Error::UnexpectedEndOfStream | Error::UnclosedRootNode => early(),
@@ -27,6 +30,17 @@ pub(super) fn parse(text: &str) -> Result<Document<'_>, Refusal> {
         error => refused(error.to_string()),
     })?;
     self::no_letter(text).map_or(Ok(document), |found| Err(no_letter(found)))
+}
+
+/// Whether a declaration at the beginning, if there is one, begins as one does: the parser passes over what stands in it.
+fn declared(text: &str) -> bool {
+    let text = text.trim_start_matches('\u{feff}');
+    let Some(rest) = text.strip_prefix("<?xml").filter(|rest| rest.starts_with(char::is_whitespace)) else {
+        return true;
+    };
+    let version =
+        rest.trim_start().strip_prefix("version").map(str::trim_start).and_then(|rest| rest.strip_prefix('='));
+    version.is_some_and(|rest| rest.trim_start().starts_with(['"', '\'']))
 }
 
 /// What is said of a document type.

@@ -132,7 +132,9 @@ pub fn read_beside(text: &[u8], format: Format, beside: &Beside<'_>) -> Result<D
         // What looks like nothing that is known may have been meant as something else.
         Format::recognized(text)?;
     }
-    if !matches!(format, Format::Pnml | Format::Pipe) {
+    // A net without what stands around it is told so by its reader.
+    let bare = format == Format::Edspn && document::root(text).as_deref() == Some("net");
+    if !(matches!(format, Format::Pnml | Format::Pipe) || bare) {
         none_given(beside.rates)?;
     }
     if let (Format::Json | Format::Pnml | Format::Pipe, Some((name, _))) = (format, beside.set.first()) {
@@ -149,6 +151,7 @@ pub fn read_beside(text: &[u8], format: Format, beside: &Beside<'_>) -> Result<D
         Format::Pnpro => pnpro::read(text, beside)?,
         Format::Edspn => {
             let net = edspn::read(text, beside.set)?;
+            none_given(beside.rates)?;
             chosen("net", &[(net.name(), ())], beside.net)?;
             net
         }

@@ -192,11 +192,14 @@ fn kind(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Kind,
 
 fn servers(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Servers, Refusal> {
     match node.attribute("nservers").unwrap_or("Infinite") {
-        "Infinite" | "infinite" | "inf" => Ok(Servers::Infinite),
+        "Infinite" => Ok(Servers::Infinite),
         "Single" | "single" => Ok(Servers::Finite(1)),
         text => {
-            let servers = constants.whole(text).map_err(of("nservers"));
-            Ok(Servers::Finite(servers.map_err(|why| Refusal::invalid(called, why))?))
+            let servers = constants.whole(text).map_err(of("nservers")).map_err(|why| Refusal::invalid(called, why))?;
+            if servers == 0 {
+                return Err(Refusal::invalid(called, "its `nservers` is 0: a whole number from 1, or `Infinite`"));
+            }
+            Ok(Servers::Finite(servers))
         }
     }
 }

@@ -21,7 +21,7 @@ const HEAD: &str = r##"<defs>
 <marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0.5 8 4 0 7.5z" fill="#333"/></marker>
 <marker id="stop" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="8" markerHeight="8" orient="auto"><circle cx="4" cy="4" r="3" fill="#fff" stroke="#b00020"/></marker>
 </defs>
-<style>text{font:11px sans-serif;text-anchor:middle;fill:#111}.t{fill:#555;font-size:10px}.a{fill:none;stroke:#333;marker-end:url(#arrow)}.s{fill:none;stroke:#b00020;marker-end:url(#stop)}.p{fill:#fff;stroke:#111;stroke-width:1.4}.h{paint-order:stroke;stroke:#fff;stroke-width:3px}</style>
+<style>text{font:11px sans-serif;text-anchor:middle;fill:#111}.t{fill:#555;font-size:10px}.a{fill:none;stroke:#333;marker-end:url(#arrow)}.s{fill:none;stroke:#b00020;marker-end:url(#stop)}.p{fill:#fff;stroke:#111;stroke-width:1.4}.h{fill:#fff;stroke:#fff;stroke-width:3px;stroke-linejoin:round}</style>
 "##;
 
 pub(super) fn write(net: &Net) -> Result<String, Refusal> {
@@ -50,7 +50,7 @@ pub(super) fn write(net: &Net) -> Result<String, Refusal> {
         let (x, y) = layout.place(index);
         sheet.out +=
             &format!("<circle class=\"p\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{PLACE}\"/>{}", tokens(x, y, place.tokens));
-        sheet.text("h", x, y + PLACE + 13.0, &place.name);
+        sheet.text("", x, y + PLACE + 13.0, &place.name);
     }
     for (index, transition) in net.transitions().iter().enumerate() {
         holdable(&transition.name)?;
@@ -63,8 +63,8 @@ pub(super) fn write(net: &Net) -> Result<String, Refusal> {
             2.0 * half,
             2.0 * BAR
         );
-        sheet.text("h", x, y + BAR + 12.0, &transition.name);
-        sheet.text("t h", x, y - BAR - 5.0, &timing(net, &transition.kind));
+        sheet.text("", x, y + BAR + 12.0, &transition.name);
+        sheet.text("t", x, y - BAR - 5.0, &timing(net, &transition.kind));
     }
     Ok(sheet.page(net.name()))
 }
@@ -108,8 +108,19 @@ impl Sheet {
         let half: f64 = drawn.chars().map(|next| if next.is_ascii() { 3.4 } else { 5.5 }).sum();
         self.reach(x - half, y);
         self.reach(x + half, y);
-        let drawn = escape(&drawn);
-        self.out += &format!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{title}{drawn}</text>\n");
+        self.label(class, x, y, &title, &escape(&drawn));
+        self.out.push('\n');
+    }
+
+    /// What is written, over its own outline in white: not all that show pictures know of one that is painted first.
+    fn label(&mut self, class: &str, x: f64, y: f64, title: &str, text: &str) {
+        let at = format!("x=\"{x:.1}\" y=\"{y:.1}\"");
+        let with = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+        let halo = [class, "h"].join(" ");
+        self.out += &format!(
+            "<text class=\"{}\" {at} aria-hidden=\"true\">{text}</text><text{with} {at}>{title}{text}</text>",
+            halo.trim_start()
+        );
     }
 
     /// An arc; straight to the right, and bent where it goes back or up and down, so that a pair of arcs can be told apart. One that stops is
@@ -134,7 +145,7 @@ impl Sheet {
         );
         if count != 1 {
             let (x, y) = (half.0, half.1 - 3.0);
-            self.out += &format!("<text class=\"h\" x=\"{x:.1}\" y=\"{y:.1}\">{count}</text>");
+            self.label("", x, y, "", &count.to_string());
             self.reach(x, y - 10.0);
         }
         self.out.push('\n');

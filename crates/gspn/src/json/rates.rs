@@ -29,7 +29,9 @@ pub fn read_rates(text: &[u8]) -> Result<Vec<Timing>, Refusal> {
                 |(name, tree): (Cow<'_, str>, Tree<'_>)| Timing { name: name.into_owned(), tree: tree.into_owned() };
             Ok(members.into_iter().map(timing).collect())
         }
-        other => Err(Refusal::invalid("rates", format!("this is {}, and an object is wanted", other.sort()))),
+        other => {
+            Err(Refusal::invalid("rates", format!("this is {}, and an object of transitions is wanted", other.sort())))
+        }
     }
 }
 

@@ -15,6 +15,15 @@ fn drawings_hold_every_node_and_arc() {
     for name in ["idle", "busy", "start", "end", "now", "clock"] {
         assert!(drawn.descendants().any(|node| node.text() == Some(name)), "{name}");
     }
+    // White around each text is a text of its own before it, for all that show pictures.
+    let texts: Vec<_> = drawn.descendants().filter(|node| node.has_tag_name("text")).collect();
+    let white = |node: &roxmltree::Node| node.attribute("class").is_some_and(|class| class.ends_with('h'));
+    assert!(!svg.contains("paint-order") && texts.iter().filter(|node| white(node)).count() >= 6);
+    for pair in texts.windows(2).filter(|pair| white(&pair[0])) {
+        assert!(
+            !white(&pair[1]) && pair[0].text() == pair[1].text() && pair[0].attribute("x") == pair[1].attribute("x")
+        );
+    }
     let dot = write(&net, Format::Dot).unwrap();
     assert_eq!((dot.matches("->").count(), dot.matches("odot").count()), (8, 1));
     let jani: serde_json::Value = serde_json::from_str(&write(&foreign(PIPE).unwrap(), Format::Jani).unwrap()).unwrap();

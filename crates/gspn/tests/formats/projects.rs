@@ -77,6 +77,14 @@ fn an_expression_that_fails_names_its_attribute() {
     for (file, good, bad, name, end) in [
         (PNPRO, r#"delay="mu*2""#, r#"delay="mu*nu""#, "start", "there is no constant `nu` (its `delay`)"),
         (PNPRO, r#"nservers="N""#, r#"nservers="N/4.0""#, "end", "(its `nservers`)"),
+        (
+            PNPRO,
+            r#"nservers="N""#,
+            r#"nservers="N-N""#,
+            "end",
+            "its `nservers` is 0: a whole number from 1, or `Infinite`",
+        ),
+        (PNPRO, r#"nservers="N""#, r#"nservers="inf""#, "end", "(its `nservers`)"),
         (PNPRO, r#"weight="0.5""#, r#"weight="""#, "now", "(its `weight`)"),
         (PNPRO, r#"priority="2""#, r#"priority="high""#, "now", "(its `priority`)"),
         (PNPRO, r#"marking="2*N""#, r#"marking="2N""#, "idle", "(its `marking`)"),
@@ -91,6 +99,16 @@ fn an_expression_that_fails_names_its_attribute() {
     ] {
         let (class, named, why) = refused(file, good, bad);
         assert!(class == Class::Invalid && named == name && why.ends_with(end), "{bad}: {why}");
+    }
+}
+
+/// `Infinite` is a word of the format; a constant may be called anything else.
+#[test]
+fn servers_by_a_constant_that_is_called_inf_are_as_many_as_it_says() {
+    for name in ["inf", "infinite", "IS"] {
+        let named = PNPRO.replace(r#"name="N""#, &format!(r#"name="{name}""#)).replace("2*N", &format!("2*{name}"));
+        let text = named.replace(r#"nservers="N""#, &format!(r#"nservers="{name}""#));
+        assert_eq!(foreign(&text), foreign(PNPRO), "{name}");
     }
 }
 

@@ -56,3 +56,28 @@ fn a_reference_to_no_character_is_refused_with_its_line() {
     assert_eq!(foreign(&commented), foreign(PIPE));
     assert!(foreign(&PIPE.replace("<value>wait</value>", "<value>w&#x61;&#xFFFD;it</value>")).is_ok());
 }
+
+#[test]
+fn a_declaration_that_is_none_is_refused() {
+    let net = "<pnml><net id=\"n\"/></pnml>";
+    for bad in ["versionndalone=\"no\"", "encoding=\"UTF-8\"", "version", "version=1.0", ""] {
+        let text = format!("<?xml {bad}?>{net}");
+        let why = why(&text);
+        assert!(why.contains("no declaration of XML"), "{text}: {why}");
+    }
+    for good in ["version=\"1.0\"", "version = '1.0' encoding=\"UTF-8\"", "\n version=\"1.1\" standalone=\"no\""] {
+        assert!(foreign(&format!("<?xml {good}?>{net}")).is_ok(), "{good}");
+    }
+}
+
+/// Rates beside a net of PNML that lacks what stands around it: that is what is wrong.
+#[test]
+fn a_net_of_pnml_without_its_root_is_told_so_also_with_rates() {
+    let text = br#"<net id="n" type="http://www.pnml.org/version-2009/grammar/ptnet"><place id="p"/></net>"#;
+    let rates = gspn::json::read_rates(br#"{"t": 1}"#).unwrap();
+    let refusal = read(text, Format::of(text).unwrap(), &rates).unwrap_err();
+    assert!(refusal.why.contains("stands in a `pnml`"), "{refusal}");
+    let timenet = br#"<net id="0" netclass="eDSPN"><place id="p" initialMarking="1"/></net>"#;
+    let refusal = read(timenet, Format::of(timenet).unwrap(), &rates).unwrap_err();
+    assert!(refusal.name == "t" && refusal.why.contains("has its own"), "{refusal}");
+}
