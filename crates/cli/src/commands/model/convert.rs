@@ -7,7 +7,7 @@ use gspn::formats::{self, Format};
 use serde_json::json;
 
 use super::refused;
-use super::source::Source;
+use super::source::{Source, usual};
 use crate::answer::Answer;
 use crate::failure::Failure;
 use crate::files;
@@ -76,22 +76,32 @@ impl Convert {
             To::Dot => Format::Dot,
             To::Svg => Format::Svg,
         };
-        written(&self.source, format, self.out.as_ref())
+        written(&self.source, format, self.out.as_ref(), true)
     }
 }
 
 impl Draw {
     pub(super) fn answer(&self) -> Result<Answer, Failure> {
-        written(&self.source, if self.dot { Format::Dot } else { Format::Svg }, self.out.as_ref())
+        written(&self.source, if self.dot { Format::Dot } else { Format::Svg }, self.out.as_ref(), false)
     }
 }
 
-fn written(source: &Source, format: Format, out: Option<&PathBuf>) -> Result<Answer, Failure> {
+/// Writes a net, and says of what is to be read again that its questions are left out.
+fn written(source: &Source, format: Format, out: Option<&PathBuf>, again: bool) -> Result<Answer, Failure> {
     files::apart(&[("--out", out)], source.files())?;
-    let text = match source.read()?.and_then(|document| formats::write(&document.net, format)) {
-        Ok(text) => text,
+    let read = source.read()?.and_then(|document| {
+        // Those that nobody asked are not missed.
+        let asked = document.asks != usual(&document.net, None);
+        Ok((formats::write(&document.net, format)?, if asked { document.asks.len() } else { 0 }))
+    });
+    let (text, asks) = match read {
+        Ok(found) => found,
         Err(refusal) => return Ok(refused(&refusal)),
     };
+    if again && asks > 0 {
+        let s = if asks == 1 { "" } else { "s" };
+        eprintln!("note: {asks} question{s} left out: a net is written without what is asked of it");
+    }
     let Some(path) = out else { return Ok(Answer::ok(text.clone(), json!({"text": text}))) };
     files::export(path, |file| file.write_all(text.as_bytes()))?;
     let path = path.display().to_string();
