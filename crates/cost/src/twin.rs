@@ -19,7 +19,7 @@ mod random;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -278,6 +278,15 @@ impl Twin {
     #[must_use]
     pub fn judged(&self) -> usize {
         self.stages.values().filter(|stage| stage.is_judged()).count()
+    }
+
+    /// Listeners that references are of and the figures do not have.
+    #[must_use]
+    pub fn strangers(&self) -> Vec<String> {
+        let Some(last) = self.last.last() else { return Vec::new() };
+        let known = self.stages.iter().filter(|(place, stage)| stage.known.is_some() && !place.listener.is_empty());
+        let names: BTreeSet<&String> = known.map(|(place, _)| &place.listener).collect();
+        names.into_iter().filter(|name| !last.listens(name)).cloned().collect()
     }
 
     /// The names of its stages.

@@ -134,11 +134,14 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// The place of such a name.
+    /// The place of such a name: all but what is done for a whole program are of a listener.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         let (listener, word) = name.rsplit_once(' ').unwrap_or(("", name));
         let what = What::ALL.into_iter().find(|what| what.word() == word)?;
+        if listener.is_empty() != matches!(what, What::LedgerWrite | What::Issue) {
+            return None;
+        }
         Some(Self { listener: listener.to_owned(), what })
     }
 }
@@ -284,6 +287,12 @@ impl Reading {
 
     fn thread(&mut self, sample: &Sample) -> Result<&mut Thread, Fault> {
         Ok(self.threads.entry(listener(&sample.labels, "trapkey_decisions")?).or_default())
+    }
+
+    /// Whether there is anything of this listener.
+    pub(super) fn listens(&self, name: &str) -> bool {
+        let stage = |place: &Place| place.listener == name && !self.lacking.contains(place);
+        self.threads.contains_key(name) || self.sessions.contains_key(name) || self.stages.keys().any(stage)
     }
 
     /// What happened since an earlier look. `None` when the program was started anew meanwhile: it says so, or does not say when it was

@@ -1,5 +1,7 @@
 //! What the twin knows as a calibration, and back: each stage is a step `stage PLACE`, a timing is the mean of a batch.
 
+use std::ops::RangeInclusive;
+
 use super::Twin;
 use super::detect::Reference;
 use super::moving::Estimate;
@@ -7,6 +9,9 @@ use super::reading::{Place, What};
 use super::stage::{Known, Stage};
 use crate::calibration::{Calibration, MAX_STEPS, MAX_WORD, Sample, Step, Unit};
 use crate::{Class, Fault};
+
+/// Means that a stage may have, seconds: from less than a processor's clock to more than a week.
+const PLAUSIBLE: RangeInclusive<f64> = 1e-12..=1e6;
 
 /// What steps of the twin are called.
 pub const OPERATION: &str = "stage";
@@ -22,7 +27,9 @@ pub fn check(calibration: &Calibration) -> Result<(), Fault> {
         let place = Place::of(&step.algorithm).filter(|place| place.to_string() == step.algorithm);
         if place.is_none() {
             let words = What::ALL.map(What::word).join(", ");
-            return Err(fault(Class::NoSuchName, format!("is no stage: a name ends in one of {words}")));
+            let why =
+                format!("is no stage: a name is a listener and one of {words}; ledger_write and issue are of none");
+            return Err(fault(Class::NoSuchName, why));
         }
         if step.bytes != 0 || step.bits.is_some() {
             return Err(fault(
@@ -30,10 +37,13 @@ pub fn check(calibration: &Calibration) -> Result<(), Fault> {
                 "has a size, and a stage has none: `bytes` is 0, and no `bits`".to_owned(),
             ));
         }
-        if known(step).is_none() {
+        if known(step).is_none_or(|(_, known)| !PLAUSIBLE.contains(&known.estimate.mean)) {
             let Sample { n, mean, .. } = step.wall;
-            let why =
-                format!("has {n} batches with a mean of {mean} s: a reference has three at least, and a mean above 0");
+            let why = format!(
+                "has {n} batches with a mean of {mean:e} s: a reference has three at least, and a mean from {:e} to {:e} s",
+                PLAUSIBLE.start(),
+                PLAUSIBLE.end()
+            );
             return Err(fault(Class::Invalid, why));
         }
     }
@@ -99,6 +109,11 @@ fn step(place: &Place, stage: &Stage) -> Option<Step> {
 }
 
 impl Twin {
+    /// The names of the stages that [`Self::record`] puts into a calibration.
+    pub fn recorded(&self) -> impl Iterator<Item = String> {
+        self.stages().filter_map(|(place, stage)| Some(step(place, stage)?.algorithm))
+    }
+
     /// Puts the references into a calibration, each in the place of the one that was there. Names that are too long for one are left
     /// out; so is what does not fit.
     pub fn record(&self, into: &mut Calibration) {

@@ -411,8 +411,12 @@ fn a_reference_that_can_not_be_used_is_named() {
     assert_eq!(check(&good), Ok(()));
     let at = good.steps.iter().position(|step| step.algorithm == "gate create").unwrap();
     type Spoil = fn(&mut crate::calibration::Step);
-    let cases: [(&str, Spoil, Class); 7] = [
+    let cases: [(&str, Spoil, Class); 11] = [
         ("a slip", |step| step.algorithm = "gate created".into(), Class::NoSuchName),
+        ("no listener", |step| step.algorithm = "upstream".into(), Class::NoSuchName),
+        ("a listener of what has none", |step| step.algorithm = "gate ledger_write".into(), Class::NoSuchName),
+        ("no time that anything takes", |step| step.wall.mean = 1e-320, Class::Invalid),
+        ("a time that nobody waits", |step| step.wall.mean = 1e300, Class::Invalid),
         ("a name with a space before", |step| step.algorithm = " create".into(), Class::NoSuchName),
         ("a size", |step| step.bytes = 7, Class::Invalid),
         ("bits", |step| step.bits = Some(7), Class::Invalid),
@@ -428,6 +432,23 @@ fn a_reference_that_can_not_be_used_is_named() {
         assert!(fault.why.contains(&format!("`{}`", file.steps[at].name())), "{rule}: {}", fault.why);
         file.steps[at].operation = "sign".into();
         assert_eq!(check(&file), Ok(()), "{rule}: what is no stage is none of ours");
+    }
+}
+
+/// References of a listener that has another name now are judged by nothing, and it is said of which.
+#[test]
+fn listeners_that_the_figures_do_not_have_are_named() {
+    let (known, _) = normal(19);
+    for (renamed, strangers) in [(false, vec![]), (true, vec!["gate".to_owned()])] {
+        let mut twin = Twin::new(settings(), Some(&known));
+        assert!(twin.strangers().is_empty(), "nothing was seen yet");
+        let mut program = Program::new(3);
+        for _ in 0..2 {
+            let text = program.span("", 1.0, true);
+            let text = if renamed { text.replace("listener=\"gate\"", "listener=\"door\"") } else { text };
+            twin.text(&text, program.at).unwrap();
+        }
+        assert_eq!(twin.strangers(), strangers);
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct End {
     /// Stages that may be.
     uncertain: Vec<Moved>,
     judged: usize,
+    /// Listeners that references are of and the figures do not have, each with the program.
+    strangers: Vec<(String, String)>,
     /// Programs out of reach, each with why.
     lost: Vec<(String, String)>,
 }
@@ -43,6 +45,10 @@ impl End {
             pages: met().map(Program::page).collect::<Vec<_>>().join("\n"),
             alarms: reached.iter().flat_map(|program| alarms(program)).collect(),
             uncertain: reached.iter().flat_map(|program| uncertain(program)).collect(),
+            strangers: reached
+                .iter()
+                .flat_map(|it| it.twin.strangers().into_iter().map(|name| (it.address.to_string(), show::plain(&name))))
+                .collect(),
             judged: reached.iter().map(|program| program.twin.judged()).sum(),
             lost: lost.iter().map(|program| (program.address.to_string(), show::plain(&program.why))).collect(),
         }
@@ -84,6 +90,7 @@ impl End {
                     "alarms": self.alarms.iter().map(|it| it.json("side")).collect::<Vec<_>>(),
                     "uncertain": self.uncertain.iter().map(|it| it.json("state")).collect::<Vec<_>>(),
                     "judged": self.judged,
+                    "no_listener": self.strangers.iter().map(|(program, name)| json!({ "program": program, "listener": name })).collect::<Vec<_>>(),
                     "quiet": self.alarms.is_empty(),
                     "out_of_reach": lost.collect::<Vec<_>>(),
                 })
@@ -105,7 +112,12 @@ impl End {
         if !self.once || self.met == 0 {
             return text;
         }
-        if self.judged == 0 {
+        for (program, listener) in &self.strangers {
+            text.push_str(&format!(
+                "\nthe figures of {program} have no listener `{listener}`, and references are of it: they are not judged; if it was renamed, learn anew\n"
+            ));
+        }
+        if self.judged == 0 && self.strangers.is_empty() {
             text.push_str(
                 "\nno stage was used eight times between the two looks: nothing is judged; take a longer --interval\n",
             );

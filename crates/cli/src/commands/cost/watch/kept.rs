@@ -18,15 +18,15 @@ pub(super) struct Kept<'a> {
     written: String,
     /// What went wrong at the last attempt: it is said once.
     trouble: Option<String>,
-    /// It was said that two programs have a stage of the same name.
-    is_shared: bool,
+    /// Of each stage that several programs have, whose the file keeps, as it was said last.
+    shared: BTreeMap<String, String>,
 }
 
 impl<'a> Kept<'a> {
     /// With what is known already; else with nothing.
     pub(super) fn new(path: &'a Path, known: Option<Calibration>) -> Self {
         let calibration = known.unwrap_or_else(fresh);
-        Self { path, calibration, written: String::new(), trouble: None, is_shared: false }
+        Self { path, calibration, written: String::new(), trouble: None, shared: BTreeMap::new() }
     }
 
     /// Writes what is known of the programs, if that is not what the file has. Of programs that have never answered nothing is known, and the
@@ -51,28 +51,37 @@ impl<'a> Kept<'a> {
             eprintln!("warning: {trouble}; the next look tries again");
         }
         self.trouble = trouble;
-        if let Some((stage, first)) = shared(programs).filter(|_| !self.is_shared) {
-            self.is_shared = true;
-            let path = self.path.display();
-            eprintln!(
-                "warning: `{stage}` is a stage of several programs, and `{path}` keeps that of {first}; \
-                 give each program a watch and a file of its own"
-            );
+        let shared = shared(programs);
+        if let Some(why) = changed(&self.shared, &shared, &self.path.display().to_string()) {
+            eprintln!("warning: {why}");
         }
+        self.shared = shared;
     }
 }
 
-/// A stage of a name that two programs have, and the first of them.
-fn shared(programs: &[Program]) -> Option<(String, String)> {
-    let mut known = BTreeMap::new();
+/// Stages of a name that several programs have, each with the program whose the file keeps: the first of which it is known.
+fn shared(programs: &[Program]) -> BTreeMap<String, String> {
+    let (mut known, mut owners) = (BTreeMap::new(), BTreeMap::new());
     for program in programs {
-        for stage in program.twin.names() {
-            if let Some(first) = known.insert(stage.clone(), program) {
-                return Some((stage, first.address.to_string()));
-            }
+        program.twin.names().for_each(|stage| *known.entry(stage).or_insert(0_usize) += 1);
+        for stage in program.twin.recorded() {
+            owners.entry(stage).or_insert_with(|| program.address.to_string());
         }
     }
-    None
+    owners.retain(|stage, _| known.get(stage).is_some_and(|count| *count > 1));
+    owners
+}
+
+/// What is said where the file keeps other stages, or those of other programs, than was said before; the first of them.
+fn changed(before: &BTreeMap<String, String>, now: &BTreeMap<String, String>, path: &str) -> Option<String> {
+    let own = "give each program a watch and a file of its own";
+    if before.is_empty() {
+        let (stage, owner) = now.first_key_value()?;
+        return Some(format!("`{stage}` is a stage of several programs, and `{path}` keeps that of {owner}; {own}"));
+    }
+    let other = |(stage, owner): &(&String, &String)| before.get(*stage).is_some_and(|before| before != *owner);
+    let (stage, owner) = now.iter().find(other)?;
+    Some(format!("`{path}` keeps `{stage}` of {owner} now, and had that of {}; {own}", before[stage]))
 }
 
 /// A calibration of this machine with nothing in it.
@@ -86,5 +95,22 @@ fn fresh() -> Calibration {
         others: 0.0,
         steps: Vec::new(),
         laws: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_whose_stages_a_file_keeps_and_whenever_that_changes() {
+        let of = |pairs: &[(&str, &str)]| pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        let (none, second, first): (BTreeMap<_, _>, _, _) =
+            (of(&[]), of(&[("a", "two"), ("b", "two")]), of(&[("a", "one"), ("b", "two")]));
+        assert_eq!(changed(&none, &none, "f"), None);
+        assert!(changed(&none, &second, "f").unwrap().contains("`f` keeps that of two"));
+        assert_eq!(changed(&second, &second, "f"), None);
+        let said = changed(&second, &first, "f").unwrap();
+        assert!(said.contains("keeps `a` of one now, and had that of two"), "{said}");
     }
 }
