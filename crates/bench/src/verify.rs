@@ -621,7 +621,7 @@ mod tests {
         let held = rounds.held(&row, &which).unwrap();
         assert_eq!((held.runs, held.measured, held.half_width, held.measurable), (12, 100.0, 0.0, true));
         assert!((held.error - 0.01).abs() < 1e-12 && (held.by_round.0 - 0.01).abs() < 1e-12);
-        assert!(held.all.1 > 0.1, "{:?}", held.all);
+        assert!(held.all.1 > MEASURABLE, "{:?}", held.all);
         let few =
             rounds.held(&row, &which.iter().enumerate().map(|(at, it)| *it && at > 3).collect::<Vec<_>>()).unwrap();
         assert!(few.runs == 9 && !few.measurable, "nine rounds");

@@ -129,7 +129,7 @@ pub struct Fitted {
     pub sc1: Vec<(u32, f64)>,
     /// What SC2 adds.
     pub added: f64,
-    /// All values of `added` that give every printed row of SC2 after rounding; empty (low above high) where there is none.
+    /// All values of `added` with which every printed row of SC2 comes out after rounding, for times of SC1 within theirs; empty (low above high) where there is none.
     pub interval: (f64, f64),
 }
 
@@ -240,7 +240,7 @@ fn degradation(of: &printed::Row, sc1: f64, sc2: f64) -> Degradation {
     }
 }
 
-/// What SC2 may add, milliseconds, so that every printed row comes out after rounding to two decimals.
+/// What SC2 may add, milliseconds, so that every printed row comes out after rounding to two decimals, where SC1 may be anything that is rounded so.
 fn interval(rows: &[&printed::Row]) -> (f64, f64) {
     let half = 0.005;
     let bounds = rows.iter().map(|row| {

@@ -47,7 +47,7 @@ pub fn text(it: &Reproduction) -> String {
         let (low, high) = fit.interval;
         let _ = writeln!(
             text,
-            "  platform {}: SC1 {}; SC2 adds {:.2} (any value from {low:.2} to {high:.2} gives all printed rows)",
+            "  platform {}: SC1 {}; SC2 adds {:.2} (from {low:.2} to {high:.2} all printed rows come out with SC1 within its rounding)",
             fit.platform,
             sc1.join(", "),
             fit.added
