@@ -202,7 +202,7 @@ fn what_is_slow_now_and_then_is_found_and_stands_until_it_is_not() {
                 let (x, uses) = batch(&mut random, mean, 64);
                 sums.take(&reference, x, uses, 0.3, threshold)
             };
-            let mean = |at: usize| if at % every == 0 { factor } else { 1.0 };
+            let mean = |at: usize| if at.is_multiple_of(every) { factor } else { 1.0 };
             let found = (0..1_000).find_map(|at| Some((at, take(mean(at))?))).unwrap();
             assert!(found.1 == Change::Left(Side::Slower) && found.0 <= most, "{rule} {seed}: {found:?}");
             assert!((0..1_000).all(|at| take(mean(at)).is_none()), "{rule} {seed}: it stands");
