@@ -18,6 +18,12 @@ use tokio_rustls::TlsConnector;
 /// The longest answer that is read whole, in bytes.
 const MAX_ANSWER: usize = 1024 * 1024;
 
+/// An authority closes connections of an address that opens too many at once, as a guard does whose clients all come back: nothing was
+/// sent yet, so it is tried again, so often, after this pause and each time after twice as long, up to the longest.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(20);
+const LONGEST: Duration = Duration::from_millis(320);
+
 /// Why a request to an authority failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpsError {
@@ -189,12 +195,23 @@ impl HttpsClient {
 
     async fn connect(&self, target: &Target) -> Result<tokio_rustls::client::TlsStream<TcpStream>, HttpsError> {
         let failed = |cause: String| HttpsError::Connect { authority: target.authority(), cause };
-        let stream =
-            TcpStream::connect((target.host.as_str(), target.port)).await.map_err(|e| failed(e.to_string()))?;
-        stream.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
         let name = ServerName::try_from(target.host.clone()).map_err(|error| failed(error.to_string()))?;
         let connector = TlsConnector::from(Arc::clone(&self.tls));
-        let stream = connector.connect(name, stream).await.map_err(|error| failed(error.to_string()))?;
+        let mut pause = PAUSE;
+        let mut tries = 1;
+        let stream = loop {
+            let stream = TcpStream::connect((target.host.as_str(), target.port)).await;
+            let stream = stream.map_err(|error| failed(error.to_string()))?;
+            stream.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
+            match connector.connect(name.clone(), stream).await {
+                Ok(stream) => break stream,
+                Err(error) if tries < TRIES && is_closed(&error) => {
+                    tokio::time::sleep(pause).await;
+                    (pause, tries) = ((pause * 2).min(LONGEST), tries + 1);
+                }
+                Err(error) => return Err(failed(error.to_string())),
+            }
+        };
         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
         let pinned = |pins: &Arc<[Thumbprint]>| shown.is_some_and(|leaf| pins.contains(&thumbprint(leaf)));
         if self.pins.as_ref().is_none_or(pinned) {
@@ -203,6 +220,12 @@ impl HttpsClient {
             Err(failed("its certificate is none of those that are known".to_owned()))
         }
     }
+}
+
+/// Whether the other end took a connection and closed it before a word of TLS.
+fn is_closed(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
 /// SHA-256 over a DER certificate.
@@ -217,6 +240,25 @@ fn thumbprint(der: &[u8]) -> Thumbprint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nobody there is an error at once; who closes is tried again some times, within the time there is.
+    #[tokio::test]
+    async fn a_connection_that_is_closed_at_once_is_tried_again() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let target = Target { host: "127.0.0.1".into(), port, path: String::new() };
+        let closes = tokio::spawn(async move {
+            for _ in 0..TRIES {
+                drop(listener.accept().await.unwrap());
+            }
+        });
+        let client = |wait| HttpsClient::new(client_config([], None).unwrap(), wait);
+        let said = client(Duration::from_secs(60)).exchange(&target, "GET", "/", &[], "").await;
+        assert!(matches!(said, Err(HttpsError::Connect { .. })), "{said:?}");
+        closes.await.unwrap();
+        let said = client(Duration::from_secs(60)).exchange(&target, "GET", "/", &[], "").await;
+        assert!(matches!(&said, Err(HttpsError::Connect { cause, .. }) if cause.contains("refused")), "{said:?}");
+    }
 
     #[test]
     fn urls_are_taken_apart() {
