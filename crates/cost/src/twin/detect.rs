@@ -8,7 +8,7 @@
 //!
 //! *Now and then.* A stage that is slow in every third batch, or stalls in every tenth, has a mean that is far beyond the edge, and sums that the
 //! batches between take back. So batches that are well beyond the upper edge are counted, too: `T = max(0, T + ln(p/q))` for such a one and
-//! `ln((1-p)/(1-q))` for another, where a share `q` of them is let pass and `p` is looked for ([`NOW_AND_THEN`]); past the logarithm of the
+//! `ln((1-p)/(1-q))` for another, where a share `q` of them is let pass and `p` is looked for (`NOW_AND_THEN`); past the logarithm of the
 //! batches that false alarms are to be apart, it is one (Page's test of likelihoods: at a share of `q` or less they are
 //! at least so far apart; Lorden, *Annals of Mathematical Statistics* 1971). Such an alarm ends when nothing speaks for it any more.
 //!
