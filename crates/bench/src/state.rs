@@ -16,6 +16,15 @@ pub fn counted(rounds: &[Vec<Option<f64>>], least: usize) -> Vec<bool> {
     largest.filter(|alike| size(alike) >= least).unwrap_or_else(|| vec![true; rounds.len()])
 }
 
+/// What is said of rounds that do not count, by their numbers; nothing where all do.
+#[must_use]
+pub fn said(apart: &[u32]) -> Option<String> {
+    let rounds: Vec<String> = apart.iter().map(u32::to_string).collect();
+    let (count, rounds) = (rounds.len(), rounds.join(", "));
+    let why = "by their predictions the machine was in another state than in most";
+    (count > 0).then(|| format!("{count} rounds do not count: {why}: {rounds}"))
+}
+
 /// The mean distance of two rounds, over the rows that both have; where those are few they have nothing in common.
 fn apart(one: &[Option<f64>], other: &[Option<f64>]) -> f64 {
     let rows: Vec<_> = one.iter().zip(other).filter(|(one, other)| one.is_some() || other.is_some()).collect();
@@ -46,6 +55,12 @@ mod tests {
         ] {
             assert_eq!(counted(&rounds(&speeds), least), wanted, "{rule}");
         }
+    }
+
+    #[test]
+    fn rounds_that_do_not_count_are_named() {
+        assert_eq!(said(&[]), None);
+        assert!(said(&[3, 7]).is_some_and(|it| it.starts_with("2 rounds") && it.ends_with(": 3, 7")));
     }
 
     #[test]

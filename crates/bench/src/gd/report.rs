@@ -168,8 +168,9 @@ fn row(singles: &[&Single], apart: &[u32]) -> Option<Row> {
     let cell = |predicted: fn(&Single) -> f64, measured: fn(&Single) -> f64, limit: f64| {
         let values = |singles: &[&Single], of: fn(&Single) -> f64| singles.iter().map(|it| of(it)).collect::<Vec<_>>();
         let whole = cell(&values(singles, predicted), &values(singles, measured), limit)?;
-        let cell = cell(&values(&counted, predicted), &values(&counted, measured), limit)?;
-        Some(Cell { all: whole.all, ..cell })
+        // A row whose runs all lie apart stays a row, and is not measurable.
+        let cell = cell(&values(&counted, predicted), &values(&counted, measured), limit);
+        Some(cell.map_or(Cell { measurable: false, ..whole.clone() }, |cell| Cell { all: whole.all, ..cell }))
     };
     Some(Row {
         scenario,

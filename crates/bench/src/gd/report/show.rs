@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Cell, GOALS, Report, Row};
+use crate::state;
 
 /// The report for a terminal.
 #[must_use]
@@ -62,14 +63,7 @@ pub fn conclusions(it: &Report) -> Vec<String> {
             if verdict.met { "met" } else { "missed" }
         ));
     }
-    if !it.apart.is_empty() {
-        let rounds: Vec<String> = it.apart.iter().map(u32::to_string).collect();
-        lines.push(format!(
-            "{} rounds do not count: by their predictions the machine was in another state than in most: {}",
-            it.apart.len(),
-            rounds.join(", ")
-        ));
-    }
+    lines.extend(state::said(&it.apart));
     lines.push(format!(
         "{} parameters, each a step timed by itself: {}; none is fitted",
         it.parameter_count,

@@ -1,5 +1,6 @@
 //! What `cost what-if` says in words: what each setting carries, how long its requests take, and how both held against runs.
 
+use bench::state;
 use bench::verify::{self, Verdict};
 use cost::whatif::{Figure, Prediction, Setting};
 
@@ -74,13 +75,8 @@ pub(super) fn held(verdict: &Verdict) -> String {
         verify::MEDIAN * 100.0,
         if verdict.met { "met" } else { "missed" }
     ));
-    if !verdict.apart.is_empty() {
-        let rounds: Vec<String> = verdict.apart.iter().map(u32::to_string).collect();
-        text.push_str(&format!(
-            "{} rounds do not count: by their predictions the machine was in another state than in most: {}\n",
-            verdict.apart.len(),
-            rounds.join(", ")
-        ));
+    if let Some(why) = state::said(&verdict.apart) {
+        text.push_str(&format!("{why}\n"));
     }
     if let Some(first) = verdict.abandoned.first() {
         text.push_str(&format!("runs begun again: {}, the first because {}\n", verdict.abandoned.len(), first.why));
