@@ -6,47 +6,110 @@ use crate::calibration::Sample;
 const SHARES: [f64; 4] = [0.0, 0.5, 0.95, 0.99];
 
 /// Straight lines between the measured quantiles, and behind the last of them a tail that ends at the longest time and keeps the measured
-/// mean, `a + (b - a) u^k` for `u` from 0 to 1: a step that once in a thousand times takes a hundred times as long is not one that does so
-/// a little in each hundred.
+/// mean: a step that once in a thousand times takes a hundred times as long is not one that does so a little in each hundred.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spread {
     /// At [`SHARES`].
     at: [f64; 4],
-    /// The longest.
+    tail: Tail,
+}
+
+/// Beyond the last of the quantiles.
+#[derive(Debug, Clone, Copy)]
+struct Tail {
+    /// The share of it from which on times are longer than that.
+    from: f64,
+    /// The first of the longer times, and the longest.
+    least: f64,
     most: f64,
-    /// How late the tail rises: 1 is a straight line.
+    /// How late they rise from one to the other: 1 is a straight line.
     bend: f64,
 }
+
+impl Tail {
+    /// Of a sample whose times up to the last quantile have this part in the mean and in the mean of the squares.
+    ///
+    /// Many checkpoints that take about as long are a line between two times, so often that mean and variance are as measured. Where those
+    /// say that few are as long as the longest, times rise as `u^bend` to that one.
+    fn of(sample: &Sample, below: (f64, f64)) -> Self {
+        let beyond = 1.0 - SHARES[3];
+        let [last, longest] = [sample.p99, (sample.max - sample.p99).max(0.0)];
+        // By how much times of the tail are longer than the last quantile: mean, and mean of the squares.
+        let mean = (sample.mean - below.0) / beyond - last;
+        if mean <= 0.0 || longest <= 0.0 {
+            return Self { from: 0.0, least: last, most: last + 2.0 * mean.max(0.0), bend: 1.0 };
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a number of timings")]
+        let variance = sample.sd.powi(2) * (1.0 - 1.0 / sample.n.max(1) as f64);
+        let squares = (variance + sample.mean.powi(2) - below.1) / beyond - last * (2.0 * mean + last);
+        // From `least` to the longest: 2 (l² + l m + m²) / 3 (l + m) is the one over the other.
+        let ratio = (squares / mean).min(longest);
+        let room = (3.0 * ratio - 2.0 * longest).powi(2) - 8.0 * longest * (2.0 * longest - 3.0 * ratio);
+        let least = (3.0 * ratio - 2.0 * longest + room.max(0.0).sqrt()) / 4.0;
+        let share = 2.0 * mean / (least + longest);
+        if 3.0 * ratio >= 2.0 * longest && share < 1.0 {
+            return Self { from: 1.0 - share, least: last + least, most: last + longest, bend: 1.0 };
+        }
+        let bend = (longest / mean - 1.0).max(1.0);
+        Self { from: 0.0, least: last, most: last + mean * (bend + 1.0), bend }
+    }
+
+    fn mean(&self, last: f64) -> f64 {
+        self.from * last + (1.0 - self.from) * (self.least + (self.most - self.least) / (self.bend + 1.0))
+    }
+
+    fn time(&self, last: f64, share: f64) -> f64 {
+        if share < self.from {
+            return last;
+        }
+        self.least + (self.most - self.least) * ((share - self.from) / (1.0 - self.from)).powf(self.bend)
+    }
+}
+
+/// Parts of all times that are told apart where they are summed up.
+const PARTS: u32 = 2_000;
 
 impl Spread {
     /// The times of a sample, made longer or shorter so that they take `mean`.
     pub(super) fn of(sample: &Sample, mean: f64) -> Self {
         let at = [sample.min, sample.p50, sample.p95, sample.p99];
         let below = SHARES[3] * body(sample);
-        let beyond = 1.0 - SHARES[3];
-        // What the tail adds to the last quantile, in the mean and at most; a line where it would have to rise early.
-        let (above, longest) = ((sample.mean - below) / beyond - at[3], sample.max - at[3]);
-        let bend = if above > 0.0 { (longest / above - 1.0).max(1.0) } else { 1.0 };
-        let most = at[3] + (above * (bend + 1.0)).max(0.0);
-        let all = below + beyond * (at[3] + (most - at[3]) / (bend + 1.0));
+        let square = |next: usize| at[next - 1].powi(2) + at[next - 1] * at[next] + at[next].powi(2);
+        let squares: f64 = (1..4).map(|next| (SHARES[next] - SHARES[next - 1]) * square(next) / 3.0).sum();
+        let tail = Tail::of(sample, (below, squares));
+        let all = below + (1.0 - SHARES[3]) * tail.mean(at[3]);
         let factor = if all > 0.0 { mean / all } else { 0.0 };
-        Self { at: at.map(|time| time * factor), most: most * factor, bend }
+        Self { at, tail }.each(|time| time * factor)
     }
 
     /// The same with so many seconds more each time; none takes less than no time.
     pub(super) fn longer(&self, seconds: f64) -> Self {
-        let more = |time: f64| (time + seconds).max(0.0);
-        Self { at: self.at.map(more), most: more(self.most), bend: self.bend }
+        self.each(|time| (time + seconds).max(0.0))
+    }
+
+    fn each(&self, change: impl Fn(f64) -> f64) -> Self {
+        let tail = Tail { least: change(self.tail.least), most: change(self.tail.most), ..self.tail };
+        Self { at: self.at.map(change), tail }
     }
 
     /// Seconds that a share of all, 0 to 1, does not exceed.
     pub(super) fn time(&self, share: f64) -> f64 {
-        let next = (1..4).find(|next| share < SHARES[*next]);
-        let (from, low, to, high, bend) = match next {
-            Some(next) => (SHARES[next - 1], self.at[next - 1], SHARES[next], self.at[next], 1.0),
-            None => (SHARES[3], self.at[3], 1.0, self.most, self.bend),
+        let Some(next) = (1..4).find(|next| share < SHARES[*next]) else {
+            return self.tail.time(self.at[3], (share - SHARES[3]) / (1.0 - SHARES[3]));
         };
-        low + (high - low) * ((share - from) / (to - from)).powf(bend)
+        let (from, low, to, high) = (SHARES[next - 1], self.at[next - 1], SHARES[next], self.at[next]);
+        low + (high - low) * (share - from) / (to - from)
+    }
+
+    /// The part of all seconds that times have which are at most so long.
+    pub(super) fn part_up_to(&self, longest: f64) -> f64 {
+        let (mut all, mut part) = (0.0, 0.0);
+        for nth in 0..PARTS {
+            let time = self.time((f64::from(nth) + 0.5) / f64::from(PARTS));
+            all += time;
+            part += if time <= longest { time } else { 0.0 };
+        }
+        if all > 0.0 { part / all } else { 0.0 }
     }
 }
 
@@ -63,7 +126,7 @@ mod tests {
     use crate::calibration::summary;
 
     fn mean(spread: &Spread) -> f64 {
-        (0..100_000).map(|nth| spread.time((f64::from(nth) + 0.5) / 1e5)).sum::<f64>() / 1e5
+        (0..2_000_000).map(|nth| spread.time((f64::from(nth) + 0.5) / 2e6)).sum::<f64>() / 2e6
     }
 
     #[test]
@@ -87,6 +150,36 @@ mod tests {
         let spread = Spread::of(&sample, sample.mean);
         assert!((mean(&spread) / sample.mean - 1.0).abs() < 1e-3, "{} {}", mean(&spread), sample.mean);
         assert!((spread.time(1.0) - 4_000.0).abs() < 1.0 && spread.time(0.995) < 60.0, "{spread:?}");
+    }
+
+    /// Checkpoints: one insert in two hundred takes about 900.
+    #[test]
+    fn long_times_that_are_alike_are_a_plateau_as_wide_as_they_are_many() {
+        let long = |nth: u32| 800.0 + f64::from(nth % 1_000) / 5.0;
+        let times: Vec<f64> =
+            (0..20_000).map(|nth| if nth % 200 == 0 { long(nth) } else { 14.0 + f64::from(nth % 20) / 10.0 }).collect();
+        let sample = summary(&times).unwrap();
+        let spread = Spread::of(&sample, sample.mean);
+        assert!((mean(&spread) / sample.mean - 1.0).abs() < 2e-3, "{} {}", mean(&spread), sample.mean);
+        let shares: Vec<f64> = (0..100_000).map(|nth| spread.time((f64::from(nth) + 0.5) / 1e5)).collect();
+        let square = shares.iter().map(|time| (time - sample.mean).powi(2)).sum::<f64>() / 1e5;
+        assert!((square.sqrt() / sample.sd - 1.0).abs() < 0.01, "{} {}", square.sqrt(), sample.sd);
+        let longer = shares.iter().filter(|time| **time > 500.0).count();
+        assert!(longer.abs_diff(500) < 25, "{longer}");
+        assert!(spread.time(0.9945) < 20.0 && spread.time(0.9955) > 700.0, "{spread:?}");
+    }
+
+    #[test]
+    fn the_part_of_short_times_is_that_of_their_seconds() {
+        let short = |nth: u32| 10.0 + f64::from(nth % 1_000) / 52.6;
+        let times: Vec<f64> = (0..20_000).map(|nth| if nth % 200 == 7 { 800.0 } else { short(nth) }).collect();
+        let sample = summary(&times).unwrap();
+        let spread = Spread::of(&sample, sample.mean);
+        let short = times.iter().filter(|time| **time < 100.0).sum::<f64>() / times.iter().sum::<f64>();
+        assert!((spread.part_up_to(100.0) / short - 1.0).abs() < 0.02, "{} {short}", spread.part_up_to(100.0));
+        assert!(spread.part_up_to(5.0) < 1e-9 && (spread.part_up_to(f64::INFINITY) - 1.0).abs() < 1e-9);
+        let none = summary(&[0.0]).unwrap();
+        assert!(Spread::of(&none, 0.0).part_up_to(1.0).abs() < 1e-9, "nothing interrupts");
     }
 
     #[test]
