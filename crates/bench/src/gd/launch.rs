@@ -1,8 +1,12 @@
 //! The programs of the scenario are this program again, each kept to one processor.
+//!
+//! There they run as batch work (`SCHED_BATCH`): a thread that is woken waits until the one that woke it has done what it had to do. The store's
+//! inserts hand over to another thread or process and back; whether that takes the processor at once or a little later is otherwise chance,
+//! and makes a third of their time.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde::Serialize;
@@ -26,8 +30,8 @@ impl Launch {
     }
 
     fn command(&self, processor: usize, part: &str, told: &impl Serialize) -> Result<Command, Failed> {
-        let mut command = Command::new("taskset");
-        command.arg("-c").arg(processor.to_string()).arg(&self.program).args(&self.words).arg(part);
+        let mut command = kept(processor, &self.program);
+        command.args(&self.words).arg(part);
         command.arg(serde_json::to_string(told)?);
         Ok(command)
     }
@@ -59,6 +63,13 @@ impl Launch {
         listening.at.set_port(ready.port);
         Ok(listening)
     }
+}
+
+/// A program on one processor, as batch work; its words are to be added.
+pub(super) fn kept(processor: usize, program: &Path) -> Command {
+    let mut command = Command::new("chrt");
+    command.args(["--batch", "0", "taskset", "-c"]).arg(processor.to_string()).arg(program);
+    command
 }
 
 /// A part that listens; it ends with this.

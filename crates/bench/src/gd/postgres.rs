@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use super::database::USER;
+use super::launch;
 use crate::Failed;
 use crate::clock::Stopwatch;
 use crate::scratch::Scratch;
@@ -58,18 +59,18 @@ impl Server {
         if let Some((user, group)) = user {
             std::os::unix::fs::chown(folder.path(), Some(user), Some(group))?;
         }
-        let command = |program: &str, words: &[&str]| {
-            let mut command = Command::new(program);
-            command.args(words).current_dir(folder.path()).stdin(Stdio::null());
+        let as_nobody = |mut command: Command| {
+            command.current_dir(folder.path()).stdin(Stdio::null());
             if let Some((user, group)) = user {
                 command.uid(user).gid(group);
             }
             command
         };
-        let path = |name: &str| programs.join(name).display().to_string();
         let data = folder.path().join("data").display().to_string();
         let words = ["-D", &data, "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
-        let made = command(&path("initdb"), &words).output()?;
+        let mut initdb = Command::new(programs.join("initdb"));
+        initdb.args(words);
+        let made = as_nobody(initdb).output()?;
         if !made.status.success() {
             return Err(format!("initdb: {}", String::from_utf8_lossy(&made.stderr).trim()).into());
         }
@@ -83,10 +84,9 @@ impl Server {
             "logging_collector=off",
             "log_min_messages=fatal",
         ];
-        let mut words = vec!["-c".to_owned(), processor.to_string(), path("postgres"), "-D".to_owned(), data];
-        words.extend(settings.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]));
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let child = command("taskset", &words).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let mut command = launch::kept(processor, &programs.join("postgres"));
+        command.args(["-D", &data]).args(settings.iter().flat_map(|setting| ["-c", *setting]));
+        let child = as_nobody(command).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let mut server = Self { child, folder };
         let watch = Stopwatch::start();
         loop {
