@@ -8,10 +8,13 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, PgConnection, SqliteConnection};
 
 use super::Kind;
-use crate::Failed;
+use crate::{Failed, files};
 
 /// The user and the database of the PostgreSQL server that [`super::postgres`] starts.
 pub(super) const USER: &str = "gd";
+
+/// SQLite's file; what belongs to it begins with the same name.
+const FILE: &str = "gd.db";
 
 /// A connection.
 #[derive(Debug)]
@@ -30,13 +33,14 @@ impl Database {
     pub async fn open(kind: Kind, folder: &Path) -> Result<Self, Failed> {
         match kind {
             Kind::Sqlite => {
+                // One that has grown already has room for the next tags, and checkpoints take half as long.
+                files::remove_all(folder, FILE)?;
                 let options = SqliteConnectOptions::new()
-                    .filename(folder.join("gd.db"))
+                    .filename(folder.join(FILE))
                     .create_if_missing(true)
                     .journal_mode(SqliteJournalMode::Wal)
                     .synchronous(SqliteSynchronous::Full);
                 let mut connection = options.connect().await?;
-                sqlx::query("DROP TABLE IF EXISTS gd").execute(&mut connection).await?;
                 let table = "CREATE TABLE gd (id INTEGER PRIMARY KEY, client INTEGER NOT NULL, number INTEGER NOT NULL, content BLOB NOT NULL)";
                 sqlx::query(table).execute(&mut connection).await?;
                 Ok(Self::Sqlite(connection))

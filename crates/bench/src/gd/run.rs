@@ -16,7 +16,7 @@ use crate::awake::Awake;
 use crate::clock::Stopwatch;
 use crate::random::Random;
 use crate::scratch::Scratch;
-use crate::{Failed, files, process};
+use crate::{Failed, process};
 
 /// What is done.
 #[derive(Debug, Clone, Serialize)]
@@ -252,9 +252,6 @@ impl Place<'_> {
     fn run(&self, row: &Scenario) -> Result<Outcome, Failed> {
         let at = self.databases.iter().find(|(kind, _)| *kind == row.database);
         let database = at.map(|(_, folder)| folder.clone()).ok_or("this database is not there")?;
-        if row.database == Kind::Sqlite {
-            files::remove_all(&database, "gd.db")?;
-        }
         let keys = self.keys.clone();
         let told = store::Spec { scenario: *row, keys: keys.clone(), database };
         let store = self.launch.start(self.processors.1, "store", &told)?;
