@@ -70,8 +70,10 @@ pub(super) fn neighbour(
 
 /// The share of a processor that is taken from whoever computes without a break, seconds lost of each second; and as processor time the part
 /// of it that the kernel's accounts do not have, either: what interrupts take it counts as work of whoever they interrupt.
-pub(super) fn processor(seconds: f64) -> Result<Step, Failed> {
-    let (mut shares, mut uncounted) = (Vec::new(), Vec::new());
+///
+/// And how long each of the interruptions took: a step whose timings hold short ones has them already.
+pub(super) fn processor(seconds: f64) -> Result<Vec<Step>, Failed> {
+    let (mut shares, mut uncounted, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..BATCHES {
         let (all, before) = (Stopwatch::start(), accounts::own());
         let (mut last, mut gone) = (0.0, 0.0);
@@ -79,14 +81,22 @@ pub(super) fn processor(seconds: f64) -> Result<Step, Failed> {
             let now = all.seconds();
             if now - last > GAP {
                 gone += now - last;
+                gaps.push(now - last);
             }
             last = now;
         }
         shares.push(gone / last);
         uncounted.push((1.0 - (accounts::own() - before) / all.seconds()).max(0.0));
     }
-    let mut step = step("lose", "processor", 0, &shares)?;
-    step.wall = summary(&shares).ok_or("no time was measured")?;
-    step.cpu = summary(&uncounted).ok_or("no time was measured")?;
-    Ok(step)
+    if gaps.is_empty() {
+        gaps.push(0.0);
+    }
+    let of = |name: &str, wall: &[f64], cpu: &[f64]| {
+        let mut step = step("lose", name, 0, wall)?;
+        step.left_out = 0;
+        step.wall = summary(wall).ok_or("no time was measured")?;
+        step.cpu = summary(cpu).ok_or("no time was measured")?;
+        Ok::<Step, Failed>(step)
+    };
+    Ok(vec![of("processor", &shares, &uncounted)?, of("interruption", &gaps, &gaps)?])
 }

@@ -23,6 +23,7 @@ pub mod run;
 pub mod steps;
 pub mod store;
 pub mod tag;
+pub mod waker;
 pub mod wire;
 
 use serde::{Deserialize, Serialize};

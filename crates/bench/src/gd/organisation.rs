@@ -13,7 +13,7 @@ use crate::Failed;
 use crate::clock::Stopwatch;
 
 /// Seconds and tags of each client before anything counts.
-const WARM: (f64, u64) = (0.05, 3);
+pub(super) const WARM: (f64, u64) = (0.05, 3);
 
 /// Turns of each client that count at least; a tag takes two where a key is agreed on.
 const LEAST: u64 = 6;

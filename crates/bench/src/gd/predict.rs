@@ -18,8 +18,11 @@ const PATIENCE: f64 = 30.0;
 const OF_INSERTS: f64 = 3.0;
 /// A message takes turns in three ways.
 const OF_MESSAGES: f64 = 5.0;
+/// What others take they take now and then.
+const OF_LOST: f64 = 5.0;
 /// Times without a step, after which it is timed once more; those of messages.
 const AFTER: [Pause; 2] = [Pause::LONG, Pause::LONGEST];
+const ASLEEP: [Pause; 2] = [Pause::REST, Pause::SLEEP];
 const AFTER_MESSAGES: [Pause; 2] = [Pause::SHORT, Pause::LONGEST];
 /// Steps whose times grow with the bytes along a line.
 const LINES: [&str; 9] = [
@@ -64,9 +67,11 @@ impl Bench<'_> {
         let any = |configuration| rows.iter().any(|row| row.configuration == configuration);
         let (organisation, store) = self.processors;
         let mut steps = Vec::new();
-        let mut take_after = |after, processor, what, bytes, times: f64, database: &Path| {
+        let waker = self.launch.start(organisation, "waker", &u32::MAX)?;
+        let mut take_after = |after: Option<Pause>, processor, what, bytes, times: f64, database: &Path| {
             let (keys, database) = (self.keys.to_owned(), database.to_owned());
-            let spec = Spec { what, bytes, seconds: self.seconds * times, after, keys, database };
+            let waker = after.filter(|after| after.is_asleep()).map(|_| waker.at());
+            let spec = Spec { what, bytes, seconds: self.seconds * times, after, waker, keys, database };
             let found: Vec<Step> = self.launch.ask(processor, "step", &spec)?;
             steps.extend(found);
             Ok::<(), Failed>(())
@@ -74,7 +79,7 @@ impl Bench<'_> {
         let mut take =
             |processor, what, bytes, times, database: &Path| take_after(None, processor, what, bytes, times, database);
         let nowhere = Path::new("");
-        take(organisation, What::Lost, 0, 1.0, nowhere)?;
+        take(organisation, What::Lost, 0, OF_LOST, nowhere)?;
         take(organisation, What::Neighbour(store, sizes.first().copied()), tag, OF_MESSAGES, nowhere)?;
         take(organisation, What::Generate, tag, 1.0, nowhere)?;
         if !sizes.is_empty() {
@@ -109,7 +114,7 @@ impl Bench<'_> {
         let signed = tag + sizes.first().map_or(0, |bits| u64::from(bits / 8));
         take_after(Some(Pause::SOON), organisation, What::Generate, tag, 1.0, nowhere)?;
         for (kind, folder) in self.databases {
-            for after in [Pause::SOON, Pause::SHORT].map(Some) {
+            for after in [Pause::SOON, Pause::NAP].map(Some) {
                 take_after(after, store, What::Insert(*kind), tag, OF_INSERTS, folder)?;
             }
         }
@@ -123,6 +128,10 @@ impl Bench<'_> {
             }
             if any(Configuration::Sc2) {
                 take_after(after, organisation, What::Encrypt, signed, 1.0, nowhere)?;
+            }
+        }
+        for after in ASLEEP.map(Some) {
+            if any(Configuration::Sc2) {
                 take_after(after, store, What::Decrypt, signed, 1.0, nowhere)?;
             }
             for (kind, folder) in self.databases {

@@ -11,8 +11,9 @@ use crate::clock::Stopwatch;
 
 /// Lines, each of which has one message under way.
 pub const LINES: u32 = 8;
-/// How many times the other work of the faster side the slower one has.
-const FASTER: f64 = 4.0;
+/// How many times the other work of the faster side the slower one has: little more, so that both are at work nearly all the time, as
+/// where tags without security come one after the other. Who sleeps meanwhile leaves lines of the caches to the other.
+const FASTER: f64 = 1.2;
 /// Turns of all lines until whoever is slower has all messages before it.
 const FILLS: u32 = 2;
 /// Times that the sides take turns in being slower.

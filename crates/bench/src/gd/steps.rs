@@ -4,23 +4,19 @@
 use std::hint::black_box;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use cost::calibration::{Step, Unit, summary};
-use cost::reproduce::here::Pause;
+use cost::reproduce::here::{INTERRUPTED, Pause};
 use serde::{Deserialize, Serialize};
 
 use super::crypt::{self, Keys, Shared, Side};
 use super::database::Database;
 use super::disturb::Disturb;
-use super::{Kind, accounts, lost, message, queue, tag};
+use super::waker::Sleeper;
+use super::{Kind, accounts, lost, message, organisation, queue, tag};
 use crate::Failed;
 use crate::clock::{Stopwatch, looking};
-
-/// Timings so many times as long as the median were interrupted by something that is no part of the step. How much of a processor such
-/// things take is a step of its own.
-const INTERRUPTED: f64 = 3.0;
 
 /// What is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +61,8 @@ pub struct Spec {
     pub seconds: f64,
     /// The time without the step before each timing, where it is not as short as usual.
     pub after: Option<Pause>,
+    /// Who wakes an end that sleeps meanwhile.
+    pub waker: Option<SocketAddr>,
     /// Where the keys are.
     pub keys: PathBuf,
     /// Where the database is.
@@ -130,7 +128,7 @@ pub fn take(spec: &Spec) -> Result<Vec<Step>, Failed> {
         What::Message(with) if spec.after == Some(Pause::QUEUED) => queued(spec, with),
         What::Message(with) => messages(spec, with),
         What::Insert(kind) => Ok(vec![inserts(spec, kind, &content)?]),
-        What::Lost => Ok(vec![lost::processor(spec.seconds)?]),
+        What::Lost => lost::processor(spec.seconds),
         What::Neighbour(processor, bits) => {
             let mut signature = Vec::new();
             let (keys, digest) = (bits.map(keys).transpose()?, digest(&SHA256, &content));
@@ -152,38 +150,51 @@ impl Spec {
         self.after.map(Pause::ending).unwrap_or_default()
     }
 
-    /// Other work, which leaves a part of the caches to the step where there is little time between two of it.
-    fn disturb(&self) -> Disturb {
-        match self.after {
-            Some(pause) if pause.seconds() < Pause::USUAL => Disturb::small(),
-            _ => Disturb::new(),
-        }
-    }
-
-    /// Lets time pass before a timing; gives how many seconds of it were work. The organisation has work of its own between two of a step;
-    /// the store waits, and sleeps.
-    fn pause(&self, disturb: &mut Disturb) -> f64 {
-        match (self.after, self.what) {
-            (None, _) => disturb.run(Pause::USUAL),
-            (Some(pause), What::Decrypt | What::Insert(_)) if pause.seconds() > Pause::USUAL => {
-                #[expect(clippy::disallowed_methods, reason = "what is timed is how a step goes after so much time")]
-                std::thread::sleep(Duration::from_micros(pause.micros().into()));
-                0.0
+    /// What passes the time before each timing.
+    fn meanwhile(&self) -> Result<Meanwhile, Failed> {
+        Ok(match (self.after, self.waker) {
+            (None, _) => Meanwhile::Works(Disturb::new(), Pause::USUAL),
+            (Some(pause), Some(waker)) if pause.is_asleep() => Meanwhile::Sleeps(Sleeper::of(waker)?, pause.seconds()),
+            (Some(pause), _) if pause.is_asleep() => return Err("nobody would wake this step".into()),
+            // Where there is little time between two of a step, others leave a part of the caches to it; inserts need more than there is.
+            (Some(pause), _) if pause.seconds() < Pause::USUAL && !matches!(self.what, What::Insert(_)) => {
+                Meanwhile::Works(Disturb::small(), pause.seconds())
             }
-            (Some(pause), _) => disturb.run(pause.seconds()),
+            (Some(pause), _) => Meanwhile::Works(Disturb::new(), pause.seconds()),
+        })
+    }
+}
+
+/// The time before each timing of a step: of an end that has other work, or that waits, and sleeps.
+#[derive(Debug)]
+enum Meanwhile {
+    Works(Disturb, f64),
+    Sleeps(Sleeper, f64),
+}
+
+impl Meanwhile {
+    /// Lets it pass; gives how many seconds of it were work.
+    fn pass(&mut self) -> Result<f64, Failed> {
+        match self {
+            Self::Works(disturb, seconds) => Ok(disturb.run(*seconds)),
+            Self::Sleeps(sleeper, seconds) => sleeper.sleep(*seconds).map(|()| 0.0),
         }
     }
 }
 
 /// Times an operation: each time alone, after other work.
 fn timings(spec: &Spec, op: &mut dyn FnMut() -> Result<(), Failed>) -> Result<Vec<f64>, Failed> {
-    let (mut disturb, mut times) = (spec.disturb(), Vec::new());
+    let (mut meanwhile, mut times) = (spec.meanwhile()?, Vec::new());
+    let warm = Stopwatch::start();
     for _ in 0..3 {
         op()?;
     }
+    while warm.seconds() >= 3.0 * LONG && warm.seconds() < WARM {
+        op()?;
+    }
     let all = Stopwatch::start();
-    while times.len() < 10 || all.seconds() < spec.seconds {
-        spec.pause(&mut disturb);
+    while times.len() < LEAST || all.seconds() < spec.seconds {
+        meanwhile.pass()?;
         let watch = Stopwatch::start();
         op()?;
         times.push((watch.seconds() - looking()).max(0.0));
@@ -247,8 +258,10 @@ fn queued(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
 fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut database = runtime.block_on(Database::open(kind, &spec.database))?;
-    let (mut disturb, mut times, mut processor, mut number) = (spec.disturb(), Vec::new(), Vec::new(), 0);
-    for _ in 0..20 {
+    let (mut meanwhile, mut times, mut processor, mut number) = (spec.meanwhile()?, Vec::new(), Vec::new(), 0);
+    // The first ones find neither the memory nor the files that later ones use again.
+    let warm = Stopwatch::start();
+    while number < 20 || warm.seconds() < WARM {
         number += 1;
         runtime.block_on(database.put(0, number, content))?;
     }
@@ -260,7 +273,7 @@ fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
         while count < 10 || all.seconds() < spec.seconds / f64::from(BATCHES) {
             number += 1;
             count += 1;
-            worked += spec.pause(&mut disturb);
+            worked += meanwhile.pass()?;
             let watch = Stopwatch::start();
             runtime.block_on(database.put(0, number, content))?;
             times.push(watch.seconds() - looking());
@@ -274,6 +287,14 @@ fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
     step.cpu = summary(&processor).ok_or("no insert")?;
     Ok(step)
 }
+
+/// Timings of a step at least. Each 32nd operation with a private RSA key makes new blinding values, which takes half as long again; three of
+/// them are as many as there should be.
+const LEAST: usize = 96;
+/// Seconds of a step that heats its processor up: it is slower after a while than at once.
+const LONG: f64 = 100e-6;
+/// Seconds of such steps, and of inserts, before those that are timed, as in the runs.
+const WARM: f64 = organisation::WARM.0;
 
 /// Batches of which processor times are told.
 pub(super) const BATCHES: u32 = 5;

@@ -22,6 +22,7 @@ use crate::read::{Language, read};
 use crate::{Class, Fault, net, solve, weave};
 
 pub use pause::Pause;
+pub use prices::INTERRUPTED;
 use prices::Steps;
 
 /// The annotated model.

@@ -14,8 +14,8 @@ const LEAST: (u64, u64) = (60, 20_000);
 /// What one end does from the message that it got until it has sent its own.
 #[derive(Debug, Clone)]
 struct Visit {
-    /// All but the sending, step by step.
-    work: Vec<Spread>,
+    /// All but the sending, step by step: of an end that was at work before, and of one that slept until the message came.
+    work: Vec<[Spread; 2]>,
     /// Sending to an end that sleeps, which has to be woken.
     to_asleep: Spread,
     /// Sending to one that is at work.
@@ -70,8 +70,8 @@ impl Work {
         let encrypted = setting.configuration == "SC2";
         let mut visit = |work: &[(&str, u64, bool)], sends: &str, bytes: u64| {
             let awake = format!("{sends}-awake");
-            let (to_asleep, to_awake) = (steps.spread(sends, bytes)?, steps.spread(&awake, bytes)?);
-            let steps = work.iter().filter(|(.., counts)| *counts).map(|(name, bytes, _)| steps.spread(name, *bytes));
+            let ([to_asleep, _], [to_awake, _]) = (steps.spreads(sends, bytes)?, steps.spreads(&awake, bytes)?);
+            let steps = work.iter().filter(|(.., counts)| *counts).map(|(name, bytes, _)| steps.spreads(name, *bytes));
             let work = steps.collect::<Result<_, Fault>>()?;
             Ok::<_, Fault>(Visit { work, to_asleep, to_awake })
         };
@@ -243,7 +243,9 @@ impl Run<'_> {
         }
         let stage = self.clients[index].stage as usize;
         let work = &self.work.visits[stage][end].work;
-        let mut time = |(place, step): (usize, &Spread)| step.time(share(&mut self.shares, (stage, end, place)));
+        let mut time = |(place, ways): (usize, &[Spread; 2])| {
+            ways[usize::from(slept)].time(share(&mut self.shares, (stage, end, place)))
+        };
         let seconds: f64 = work.iter().enumerate().map(&mut time).sum();
         self.ends[end].sends = Some((at, at + seconds / self.speeds[end]));
     }
@@ -329,7 +331,7 @@ mod tests {
 
     /// Tags a second of so many clients whose organisation and store have so many microseconds of work for each; waking somebody takes ten.
     fn tags(organisation: f64, store: f64, clients: u32) -> f64 {
-        let visit = |work| Visit { work: vec![always(work)], to_asleep: always(13.0), to_awake: always(3.0) };
+        let visit = |work| Visit { work: vec![[always(work); 2]], to_asleep: always(13.0), to_awake: always(3.0) };
         let usual = [visit(organisation), visit(store)];
         let visits = [usual.clone(), usual.clone(), usual];
         let work = Work { visits, exchange: false, wake: 7e-6, speed: 1.0, beside: 0.0 };

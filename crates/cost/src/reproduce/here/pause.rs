@@ -1,50 +1,69 @@
-//! Steps that were timed once more after a longer pause: how long, and how their names say so. Who times and who predicts have it from here.
+//! Steps that were timed once more after another pause: how long, whether whoever does it slept, and how their names say so. Who times and who
+//! predicts have it from here.
 
 use serde::{Deserialize, Serialize};
 
 use crate::calibration::Calibration;
 use crate::{Class, Fault};
 
-/// Between the name of a step and its pause.
+/// Between the name of a step and its pause: of one who worked meanwhile, and of one who slept until somebody else woke it.
 const AFTER: &str = "-after-";
+const ASLEEP: &str = "-asleep-";
 
 /// A time without a step before each of its timings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Pause(u32);
+pub struct Pause {
+    micros: u32,
+    asleep: bool,
+}
 
 impl Pause {
     /// Of what a tag without security is most of, where tags come one after the other: 5 µs.
-    pub const SOON: Self = Self(5);
+    pub const SOON: Self = Self::at_work(5);
     /// Of messages that wait for each other: 15 µs.
-    pub const QUEUED: Self = Self(15);
+    pub const QUEUED: Self = Self::at_work(15);
     /// 50 µs.
-    pub const SHORT: Self = Self(50);
+    pub const SHORT: Self = Self::at_work(50);
     /// 250 µs.
-    pub const LONG: Self = Self(250);
+    pub const LONG: Self = Self::at_work(250);
     /// 1.5 ms.
-    pub const LONGEST: Self = Self(1_500);
+    pub const LONGEST: Self = Self::at_work(1_500);
+    /// Of one who waits for a tag without security: 25 µs.
+    pub const NAP: Self = Self::asleep(25);
+    /// Of one who waits for a signature: 250 µs.
+    pub const REST: Self = Self::asleep(250);
+    /// Of one who waits for a long one: 1.5 ms.
+    pub const SLEEP: Self = Self::asleep(1_500);
     /// All that predictions look for.
-    pub const ALL: [Self; 5] = [Self::SOON, Self::QUEUED, Self::SHORT, Self::LONG, Self::LONGEST];
+    pub const ALL: [Self; 8] =
+        [Self::SOON, Self::QUEUED, Self::SHORT, Self::LONG, Self::LONGEST, Self::NAP, Self::REST, Self::SLEEP];
     /// Seconds before each timing of a step whose name says nothing of a pause.
     pub const USUAL: f64 = 25e-6;
 
-    /// Its microseconds.
+    const fn at_work(micros: u32) -> Self {
+        Self { micros, asleep: false }
+    }
+
+    const fn asleep(micros: u32) -> Self {
+        Self { micros, asleep: true }
+    }
+
+    /// Whether it is slept through.
     #[must_use]
-    pub const fn micros(self) -> u32 {
-        self.0
+    pub const fn is_asleep(self) -> bool {
+        self.asleep
     }
 
     /// Its seconds.
     #[must_use]
     pub fn seconds(self) -> f64 {
-        f64::from(self.0) * 1e-6
+        f64::from(self.micros) * 1e-6
     }
 
-    /// What the name of such a step ends with: `-after-250us`.
+    /// What the name of such a step ends with: `-after-250us`, `-asleep-250us`.
     #[must_use]
     pub fn ending(self) -> String {
-        format!("{AFTER}{}us", self.0)
+        format!("{}{}us", if self.asleep { ASLEEP } else { AFTER }, self.micros)
     }
 }
 
@@ -52,7 +71,7 @@ impl Pause {
 pub(super) fn check(calibration: &Calibration) -> Result<(), Fault> {
     for step in &calibration.steps {
         let name = step.name();
-        let Some((of, _)) = name.rsplit_once(AFTER) else { continue };
+        let Some((of, _)) = name.rsplit_once(AFTER).or_else(|| name.rsplit_once(ASLEEP)) else { continue };
         let ending = name.get(of.len()..).unwrap_or_default();
         if Pause::ALL.iter().all(|pause| pause.ending() != ending) {
             let known = Pause::ALL.map(Pause::ending).join(", ");

@@ -18,6 +18,15 @@ const BLOCK: u64 = 16;
 const USUAL_MESSAGES: ([&str; 3], f64) = (["write ", "read ", "exchange "], 250e-6);
 
 const LOST: &str = "lose processor";
+const INTERRUPTION: &str = "lose interruption";
+
+/// Timings so many times as long as the median of their step were interrupted by something that is no part of it, and are left out. Those of
+/// [`WHOLE`] are not.
+pub const INTERRUPTED: f64 = 3.0;
+/// Steps of which every timing counts, by how their names begin: checkpoints come now and then, and belong to them.
+const WHOLE: &str = "store ";
+/// Steps that are no times on the clock, by how their names begin: nothing interrupts them.
+const ACCOUNTS: [&str; 3] = ["exchange organisation", "exchange store", "lose "];
 
 /// Steps of an exchange of keys, by how their names begin: as often as that, and not once for each tag.
 const OF_EXCHANGES: [&str; 2] = ["encrypt rsa-", "decrypt rsa-"];
@@ -46,42 +55,69 @@ impl<'a> Steps<'a> {
         self.used.into_iter().collect()
     }
 
-    /// Seconds of a step on so many bytes: as they were measured, or on the line through other sizes, or of the only size.
+    /// Seconds of a step on so many bytes: as they were measured, or on the line through other sizes, or of the only size; done by who was at
+    /// work before.
     pub(super) fn time(&mut self, name: &str, bytes: u64) -> Result<Duration, Fault> {
+        self.after(name, bytes, false)
+    }
+
+    /// The same, done by who was at work before or has slept.
+    pub(super) fn after(&mut self, name: &str, bytes: u64, sleep: bool) -> Result<Duration, Fault> {
+        let (plain, cv2) = self.plain(name, bytes)?;
+        Ok(Duration { mean: (plain + self.longer(name, sleep)).max(0.0), cv2 })
+    }
+
+    /// How the times of a step on so many bytes are spread: of who was at work before, and of who has slept.
+    pub(super) fn spreads(&mut self, name: &str, bytes: u64) -> Result<[Spread; 2], Fault> {
+        let plain = self.plain(name, bytes)?.0;
+        let exact = self.calibration.step(name, bytes).map(|step| step.wall);
+        let spread = Spread::of(&exact.map_or_else(|| self.sample(name), Ok)?, plain);
+        Ok([false, true].map(|sleep| spread.longer(self.longer(name, sleep))))
+    }
+
+    /// Seconds of a step without a [`Pause`], and their squared coefficient of variation.
+    fn plain(&mut self, name: &str, bytes: u64) -> Result<(f64, f64), Fault> {
         let exact = self.calibration.step(name, bytes).map(|step| step.wall);
         let sample = exact.map_or_else(|| self.sample(name), Ok)?;
         self.used.insert(name.to_owned());
         let law = self.calibration.law(name).filter(|_| exact.is_none());
-        let mean = (law.map_or(sample.mean, |law| law.at(bytes)) + self.longer(name)).max(0.0);
+        let all = law.map_or(sample.mean, |law| law.at(bytes));
         let cv2 = if sample.mean > 0.0 { (sample.sd / sample.mean).powi(2) } else { 0.0 };
-        Ok(Duration { mean, cv2 })
+        Ok((all * (1.0 - self.interrupted(name, &sample)?), cv2))
     }
 
-    /// How the times of a step on so many bytes are spread.
-    pub(super) fn spread(&mut self, name: &str, bytes: u64) -> Result<Spread, Fault> {
-        let (mean, longer) = (self.time(name, bytes)?.mean, self.longer(name));
-        let exact = self.calibration.step(name, bytes).map(|step| step.wall);
-        let sample = exact.map_or_else(|| self.sample(name), Ok)?;
-        Ok(Spread::of(&sample, (mean - longer).max(0.0)).longer(longer))
+    /// The share of a step's timings that is interruptions: what others and the kernel take of a processor is counted once, as lost.
+    fn interrupted(&mut self, name: &str, sample: &Sample) -> Result<f64, Fault> {
+        if ACCOUNTS.iter().any(|it| name.starts_with(it)) {
+            return Ok(0.0);
+        }
+        let longest = if name.starts_with(WHOLE) { f64::INFINITY } else { (INTERRUPTED - 1.0) * sample.p50 };
+        let gaps = self.sample(INTERRUPTION)?;
+        Ok(self.lost()? * Spread::of(&gaps, gaps.mean).part_up_to(longest))
     }
 
-    /// Seconds that a step takes longer (or less) than without a [`Pause`], because so much time lies between two of it: others have taken a
-    /// part of the caches by then. What a step takes once in a hundred times says nothing of the caches, and is left out.
-    fn longer(&mut self, name: &str) -> f64 {
+    /// Seconds that a step takes longer (or less) than without a [`Pause`], because so much time lies between two of it, in which its end
+    /// worked or slept: others have taken a part of the caches by then, and its helpers went to sleep, too. What a step takes once in a hundred
+    /// times says nothing of that, and is left out. Of one who has slept where no such step was timed, as of one who has worked.
+    fn longer(&mut self, name: &str, sleep: bool) -> f64 {
         let (beginnings, apart) = USUAL_MESSAGES;
         let usual = if beginnings.iter().any(|it| name.starts_with(it)) { apart } else { Pause::USUAL };
-        let mut points = vec![(usual, 0.0)];
+        let mut points = if sleep { Vec::new() } else { vec![(usual, 0.0)] };
         let interval = self.interval(name);
         let mut since = interval;
-        for pause in Pause::ALL {
+        for pause in Pause::ALL.into_iter().filter(|pause| pause.is_asleep() == sleep) {
             let other = format!("{name}{}", pause.ending());
             let later = self.calibration.steps.iter().find(|step| step.name() == other);
             let pair = later.and_then(|later| Some((later, self.calibration.step(name, later.bytes)?)));
             let Some((later, step)) = pair else { continue };
             self.used.insert(other);
             since = interval - step.wall.p50;
-            // No pause makes a step faster than it ever was.
-            points.push((pause.seconds(), body(&later.wall).max(step.wall.min) - body(&step.wall)));
+            // All times of some steps count; of others, those up to the last quantile. No pause makes a step faster than it ever was.
+            let of = |sample: &Sample| if name.starts_with(WHOLE) { sample.mean } else { body(sample) };
+            points.push((pause.seconds(), of(&later.wall).max(step.wall.min) - of(&step.wall)));
+        }
+        if points.is_empty() {
+            return self.longer(name, false);
         }
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         let next = points.iter().position(|point| since <= point.0).unwrap_or(points.len());
@@ -96,6 +132,11 @@ impl<'a> Steps<'a> {
     fn interval(&self, name: &str) -> f64 {
         let rare = OF_EXCHANGES.iter().any(|it| name.starts_with(it));
         self.interval * if rare { self.setting.period.max(1) as f64 } else { 1.0 }
+    }
+
+    /// One client's store sleeps until each of its tags comes.
+    const fn alone(&self) -> bool {
+        self.setting.clients == 1
     }
 
     fn sample(&mut self, name: &str) -> Result<Sample, Fault> {
@@ -125,7 +166,7 @@ impl<'a> Steps<'a> {
         let (message, clear) = (self.message(), self.clear());
         match name {
             "genGDinfo" => self.time("generate tag", 0),
-            "storeGDinfo" => self.time(&format!("store {}", self.setting.database), clear),
+            "storeGDinfo" => self.after(&format!("store {}", self.setting.database), clear, self.alone()),
             other => self.time(other, message),
         }
     }
@@ -137,7 +178,7 @@ impl<'a> Steps<'a> {
         let step = self.calibration.step(&name, self.clear()).or_else(any);
         let step = step.ok_or_else(|| Fault::new(Class::NoPrice, name.as_str(), "this step was not measured"))?;
         let waits = if step.wall.mean > 0.0 { (1.0 - step.cpu.mean / step.wall.mean).max(0.0) } else { 0.0 };
-        Ok(waits * self.time(&name, self.clear())?.mean)
+        Ok(waits * self.after(&name, self.clear(), self.alone())?.mean)
     }
 
     /// Seconds from the end of a write until the other side, which slept, begins to read.
@@ -201,7 +242,7 @@ impl<'a> Steps<'a> {
             return Ok(prices);
         }
         put("encrypt aes-256-cbc", self.time("encrypt aes-256-cbc", clear)?);
-        put("decrypt aes-256-cbc", self.time("decrypt aes-256-cbc", clear)?);
+        put("decrypt aes-256-cbc", self.after("decrypt aes-256-cbc", clear, self.alone())?);
         if self.setting.period > 0 {
             let exchanged = u64::from(key / 8);
             put(&format!("encrypt rsa-{key}"), self.time(&format!("encrypt rsa-{key}"), 0)?);
