@@ -20,8 +20,8 @@ const USUAL_MESSAGES: ([&str; 3], f64) = (["write ", "read ", "exchange "], 250e
 const LOST: &str = "lose processor";
 const INTERRUPTION: &str = "lose interruption";
 
-/// Timings so many times as long as the median of their step were interrupted by something that is no part of it, and are left out. Those of
-/// [`WHOLE`] are not.
+/// Timings so many times as long as the median of their step were interrupted by something that is no part of it, and are left out; not
+/// those of inserts.
 pub const INTERRUPTED: f64 = 3.0;
 /// Steps of which every timing counts, by how their names begin: checkpoints come now and then, and belong to them.
 const WHOLE: &str = "store ";
@@ -112,9 +112,8 @@ impl<'a> Steps<'a> {
             let Some((later, step)) = pair else { continue };
             self.used.insert(other);
             since = interval - step.wall.p50;
-            // All times of some steps count; of others, those up to the last quantile. No pause makes a step faster than it ever was.
-            let of = |sample: &Sample| if name.starts_with(WHOLE) { sample.mean } else { body(sample) };
-            points.push((pause.seconds(), of(&later.wall).max(step.wall.min) - of(&step.wall)));
+            // No pause makes a step faster than it ever was.
+            points.push((pause.seconds(), body(&later.wall).max(step.wall.min) - body(&step.wall)));
         }
         if points.is_empty() {
             return self.longer(name, false);
