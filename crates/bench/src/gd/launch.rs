@@ -41,7 +41,7 @@ impl Launch {
     /// # Errors
     /// It fails, or says something else.
     pub fn ask<T: DeserializeOwned>(&self, processor: usize, part: &str, told: &impl Serialize) -> Result<T, Failed> {
-        let output = self.command(processor, part, told)?.stdin(Stdio::null()).output()?;
+        let output = self.command(processor, part, told)?.stdin(Stdio::null()).output().map_err(|it| unstarted(&it))?;
         let said = String::from_utf8_lossy(&output.stdout);
         let line = said.lines().last().filter(|_| output.status.success());
         let line = line.ok_or_else(|| format!("{part}: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
@@ -54,7 +54,7 @@ impl Launch {
     /// It does not come up.
     pub fn start(&self, processor: usize, part: &str, told: &impl Serialize) -> Result<Listening, Failed> {
         let mut command = self.command(processor, part, told)?;
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|it| unstarted(&it))?;
         let out = child.stdout.take().ok_or("no output")?;
         let mut listening = Listening { child, out: BufReader::new(out), at: SocketAddr::from(([127, 0, 0, 1], 0)) };
         let mut line = String::new();
@@ -63,6 +63,10 @@ impl Launch {
         listening.at.set_port(ready.port);
         Ok(listening)
     }
+}
+
+fn unstarted(error: &std::io::Error) -> Failed {
+    format!("parts are started by chrt and taskset (util-linux): {error}").into()
 }
 
 /// A program on one processor, as batch work; its words are to be added.
