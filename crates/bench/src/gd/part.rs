@@ -22,7 +22,7 @@ pub fn run(part: &str, told: &str) -> Result<(), Failed> {
             let found = steps::take(&serde_json::from_str(told)?)?;
             println!("{}", serde_json::to_string(&found)?);
         }
-        "waker" => waker::serve(serde_json::from_str(told)?)?,
+        "waker" => waker::serve()?,
         "echo" => message::echo(serde_json::from_str(told)?)?,
         _ => return Err(format!("there is no part `{part}`").into()),
     }

@@ -67,7 +67,7 @@ impl Bench<'_> {
         let any = |configuration| rows.iter().any(|row| row.configuration == configuration);
         let (organisation, store) = self.processors;
         let mut steps = Vec::new();
-        let waker = self.launch.start(organisation, "waker", &u32::MAX)?;
+        let waker = self.launch.start(organisation, "waker", &())?;
         let mut take_after = |after: Option<Pause>, processor, what, bytes, times: f64, database: &Path| {
             let (keys, database) = (self.keys.to_owned(), database.to_owned());
             let waker = after.filter(|after| after.is_asleep()).map(|_| waker.at());

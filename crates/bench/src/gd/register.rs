@@ -86,7 +86,7 @@ impl Register {
     /// # Errors
     /// The folder cannot be used, or somebody else writes there.
     pub fn open(folder: &Path) -> Result<Self, Failed> {
-        files::folder(folder)?;
+        files::folder(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let key = CheckpointKey::load_or_create(&folder.join("register.pem"), KeyKind::Ed25519)?;
         let ledger = Ledger::open(&folder.join("ledger"), LedgerConfig::default(), key)?;
         let mut register = Self { folder: folder.to_owned(), ledger, next: 1 };

@@ -34,16 +34,16 @@ impl Sleeper {
     }
 }
 
-/// Wakes so many sleepers, one after the other, as often as each of them asks.
+/// Wakes sleepers, one after the other, as often as each of them asks, until it is ended by who started it.
 ///
 /// # Errors
-/// The system gives no connection, or somebody leaves within a question.
-pub fn serve(sleepers: u32) -> Result<(), Failed> {
+/// The system gives no connection, or somebody leaves before an answer.
+pub fn serve() -> Result<(), Failed> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("{}", serde_json::to_string(&Ready { port: listener.local_addr()?.port() })?);
     std::io::stdout().flush()?;
     let mut disturb = Disturb::small();
-    for _ in 0..sleepers {
+    loop {
         let mut stream = listener.accept()?.0;
         stream.set_nodelay(true)?;
         let mut asked = [0; 8];
@@ -52,5 +52,4 @@ pub fn serve(sleepers: u32) -> Result<(), Failed> {
             stream.write_all(&[1])?;
         }
     }
-    Ok(())
 }
