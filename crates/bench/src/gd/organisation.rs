@@ -15,7 +15,7 @@ use crate::clock::Stopwatch;
 /// Seconds and tags of each client before anything counts.
 pub(super) const WARM: (f64, u64) = (0.05, 3);
 
-/// Turns of each client that count at least; a tag takes two where a key is agreed on.
+/// Tags of each client that count at least.
 const LEAST: u64 = 6;
 
 /// What it is told.
@@ -67,6 +67,8 @@ struct Client {
     message: Vec<u8>,
     begun: f64,
     made: u64,
+    /// Made before the phase that is run.
+    before: u64,
 }
 
 struct Organisation {
@@ -92,7 +94,7 @@ pub fn run(spec: &Spec) -> Result<Outcome, Failed> {
     for _ in 0..scenario.clients {
         let line = Line::connect(spec.store)?;
         let message = Vec::with_capacity(4096);
-        clients.push(Client { line, shared: None, state: State::Idle, message, begun: 0.0, made: 0 });
+        clients.push(Client { line, shared: None, state: State::Idle, message, begun: 0.0, made: 0, before: 0 });
     }
     let encrypts = scenario.configuration == Configuration::Sc2;
     let period = period(spec.reuse);
@@ -122,21 +124,23 @@ pub fn run(spec: &Spec) -> Result<Outcome, Failed> {
 }
 
 impl Organisation {
-    /// Makes tags for so long, and for each client at least so many; gives how many, how long it took until the last was stored, and the
-    /// time of each but the first of a client.
+    /// Makes tags for so long, and for each client at least so many, and as many for each as for any: so keys are agreed on as often as they
+    /// should be, however few tags there are. Gives how many, how long it took until the last was stored, and the time of each but the first
+    /// of a client.
     fn phase(&mut self, seconds: f64, least: u64) -> Result<(u64, f64, Vec<f64>), Failed> {
         let watch = Stopwatch::start();
-        let (mut tags, mut turns, mut end, mut times) = (0, 0, 0.0, Vec::new());
+        let (mut tags, mut end, mut times) = (0, 0.0, Vec::new());
         let count = self.clients.len() as u64;
         for client in &mut self.clients {
-            client.begun = 0.0;
+            (client.begun, client.before) = (0.0, client.made);
         }
         loop {
             // Each client has one message to send in each turn of all, or says that it has none: the store listens to them in turn.
-            turns += 1;
-            let goes_on = turns <= least || watch.seconds() < seconds;
+            let most = self.clients.iter().map(|client| client.made - client.before).max().unwrap_or(0).max(least);
+            let wanted = if watch.seconds() < seconds { u64::MAX } else { most };
             let mut out = 0_u64;
             for index in 0..self.clients.len() {
+                let goes_on = self.clients[index].made - self.clients[index].before < wanted;
                 if self.turn(index, goes_on)? {
                     let client = &mut self.clients[index];
                     end = watch.seconds();
@@ -151,7 +155,7 @@ impl Organisation {
                 }
                 out += u64::from(!matches!(self.clients[index].state, State::Idle));
             }
-            if !goes_on && out == 0 {
+            if out == 0 {
                 return Ok((tags, end, times));
             }
         }
