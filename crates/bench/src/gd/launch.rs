@@ -65,14 +65,25 @@ impl Launch {
     }
 }
 
-fn unstarted(error: &std::io::Error) -> Failed {
-    format!("parts are started by chrt and taskset (util-linux): {error}").into()
+pub(super) fn unstarted(error: &std::io::Error) -> Failed {
+    format!("programs are started by setpriv, chrt and taskset (util-linux): {error}").into()
 }
 
+/// What keeps a program to a processor, as batch work: words in front of its own.
+const KEPT: [&str; 5] = ["chrt", "--batch", "0", "taskset", "-c"];
+
 /// A program on one processor, as batch work; its words are to be added.
-pub(super) fn kept(processor: usize, program: &Path) -> Command {
-    let mut command = Command::new("chrt");
-    command.args(["--batch", "0", "taskset", "-c"]).arg(processor.to_string()).arg(program);
+fn kept(processor: usize, program: &Path) -> Command {
+    let [first, others @ ..] = KEPT;
+    let mut command = Command::new(first);
+    command.args(others).arg(processor.to_string()).arg(program);
+    command
+}
+
+/// The same for one that is not ours: it is told to end (SIGINT) as soon as whoever starts it has gone, killed or not.
+pub(super) fn ending_with_us(processor: usize, program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "INT"]).args(KEPT).arg(processor.to_string()).arg(program);
     command
 }
 

@@ -84,9 +84,13 @@ impl Server {
             "logging_collector=off",
             "log_min_messages=fatal",
         ];
-        let mut command = launch::kept(processor, &programs.join("postgres"));
+        let mut command = launch::ending_with_us(processor, &programs.join("postgres"));
         command.args(["-D", &data]).args(settings.iter().flat_map(|setting| ["-c", *setting]));
-        let child = as_nobody(command).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let child = as_nobody(command)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|it| launch::unstarted(&it))?;
         let mut server = Self { child, folder };
         let watch = Stopwatch::start();
         loop {
