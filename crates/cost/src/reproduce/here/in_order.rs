@@ -212,12 +212,14 @@ impl Run<'_> {
         let End { client, sends: Some((since, at)), .. } = self.ends[end] else { return };
         let stage = self.clients[client].stage as usize;
         let visit = &self.work.visits[stage][end];
-        // One that has nothing to work on, and is not still sending what it did.
+        let place = visit.work.len();
+        let mut time = |way: &Spread, place| way.time(share(&mut self.shares, (stage, end, place))) / self.speeds[end];
+        let awake = time(&visit.to_awake, place);
+        // One that has nothing to work on, and had sent what it did when half of this was done: the message is there by then, or soon after,
+        // and who looks for it later finds it before it has fallen asleep.
         let waits = self.ends[other].sends.is_none();
-        let asleep = waits && self.ends[other].free <= at;
-        let way = if asleep { visit.to_asleep } else { visit.to_awake };
-        let place = visit.work.len() + usize::from(asleep);
-        let sent = at + way.time(share(&mut self.shares, (stage, end, place))) / self.speeds[end];
+        let asleep = waits && self.ends[other].free <= at + 0.5 * awake;
+        let sent = at + if asleep { time(&visit.to_asleep, place + 1) } else { awake };
         let both = self.ends[other].sends.map_or(0.0, |(from, _)| (sent - from.max(since)).max(0.0));
         self.clients[client].there[other] = Some(sent);
         self.ends[other].both += both;
