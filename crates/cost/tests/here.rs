@@ -115,6 +115,25 @@ fn a_step_takes_as_long_as_after_the_time_that_lies_between_two_of_it() {
     near(predicted(&steps, &setting("SC1", 1, 0)).throughput, 1e6 / (495.0 + more), 1e-3, "and longer ones");
 }
 
+/// Lines that are used in turn are not as much in the caches as one line.
+#[test]
+fn messages_of_several_clients_take_as_long_as_over_as_many_lines() {
+    let mut steps = usual();
+    for lines in ["-among-64", "-after-15us-among-64"] {
+        let more = |(name, bytes, time): &(&'static str, u64, f64)| {
+            let message = name.starts_with("write ") || name.starts_with("read ");
+            message.then(|| (&*format!("{name}{lines}").leak(), *bytes, time + 1.5))
+        };
+        steps.extend(usual().iter().filter_map(more));
+    }
+    let every = |clients| 1e6 / predicted(&steps, &setting("SC0", clients, 0)).throughput;
+    near(every(64), 111.0 + 3.0, 0.002, "the store reads and writes");
+    near(every(8), 111.0, 0.002, "as over one line, where others were not timed");
+    near(every(1), 193.0, 1e-4, "one line");
+    let it = predicted(&steps, &setting("SC0", 64, 0));
+    assert!(it.parameters.iter().any(|name| name == "read message-among-64"), "{:?}", it.parameters);
+}
+
 /// What interrupts a processor is measured by itself, and stands in the timings of steps that are long enough to hold it.
 #[test]
 fn an_interruption_counts_once() {
@@ -135,13 +154,17 @@ fn an_interruption_counts_once() {
 
 /// One that is misspelt would be no price, and nobody would know.
 #[test]
-fn a_step_after_a_pause_that_nothing_looks_for_is_refused() {
+fn a_step_after_a_pause_or_over_lines_that_nothing_looks_for_is_refused() {
     for (name, bytes, class, part) in [
         ("store sqlite-after-25us", 1500, Class::Unknown, "known: -after-5us"),
         ("store sqlite-after-250", 1500, Class::Unknown, "`-after-250`"),
         ("store sqlite-asleep-50us", 1500, Class::Unknown, "known: -after-5us"),
         ("store sqlit-after-250us", 1500, Class::NoPrice, "`store sqlit` on 1500 bytes"),
         ("store sqlite-after-250us", 1600, Class::NoPrice, "on 1600 bytes"),
+        ("read message-among-1", 1500, Class::Unknown, "`-among-1` is no number of lines"),
+        ("read message-among-all", 1500, Class::Unknown, "`-among-all`"),
+        ("read message-after-25us-among-8", 1500, Class::Unknown, "known: -after-5us"),
+        ("read message-among-8", 1600, Class::NoPrice, "`read message` on 1600 bytes"),
     ] {
         let mut steps = usual();
         steps.push((name, bytes, 120.0));

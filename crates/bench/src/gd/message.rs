@@ -18,9 +18,11 @@ use crate::clock::Stopwatch;
 
 /// Batches of which processor times are told.
 const BATCHES: u32 = 5;
+/// Messages of each line that do not count.
+const FIRST: usize = 3;
 
 /// How the two take turns; times are seconds of other work.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Way {
     /// Before a message is sent.
     before: f64,
@@ -98,17 +100,21 @@ pub struct Found {
     pub store: Vec<f64>,
 }
 
-/// Exchanges messages of so many bytes with [`echo`], for about so many seconds; with longer pauses between two of them, if so.
+/// Exchanges messages of so many bytes with [`echo`] over so many lines in turn, for about so many seconds; with longer pauses between two of
+/// them, if so.
 ///
 /// # Errors
 /// The other side is not there.
-pub fn exchange(with: SocketAddr, bytes: usize, seconds: f64, after: Option<f64>) -> Result<Found, Failed> {
+pub fn exchange(with: SocketAddr, lines: u32, bytes: usize, seconds: f64, after: Option<f64>) -> Result<Found, Failed> {
     let [both_sleep, store_busy, organisation_busy] =
         [BOTH_SLEEP, STORE_BUSY, ORGANISATION_BUSY].map(|way| way.after(after));
-    let (line, disturb) = (Line::connect(with)?, Disturb::new());
-    let mut this = Exchange { line, disturb, worked: 0.0, body: vec![7; bytes] };
+    let lines = (0..lines).map(|_| Line::connect(with)).collect::<Result<Vec<_>, _>>()?;
+    let mut this = Exchange { lines, next: 0, disturb: Disturb::new(), worked: 0.0, body: vec![7; bytes] };
     let mut found = Found::default();
-    // The first messages are slower than all others.
+    // The first messages are slower than all others, and so are those of each line.
+    for _ in 0..FIRST * this.lines.len() {
+        this.one(Way::default(), &mut |_, _, _, _| ())?;
+    }
     this.each(both_sleep, 0.1 * seconds, |_, _, _, _| ())?;
     for _ in 0..BATCHES {
         let theirs = this.accounts()?;
@@ -143,7 +149,9 @@ pub fn exchange(with: SocketAddr, bytes: usize, seconds: f64, after: Option<f64>
 }
 
 struct Exchange {
-    line: Line,
+    lines: Vec<Line>,
+    /// Whose turn it is.
+    next: usize,
     disturb: Disturb,
     /// Seconds of other work so far.
     worked: f64,
@@ -153,30 +161,47 @@ struct Exchange {
 impl Exchange {
     /// Exchanges messages for so long, at least ten; for each the write, the read, both with all between, and what the other side told.
     fn each(&mut self, way: Way, seconds: f64, mut seen: impl FnMut(f64, f64, f64, Told)) -> Result<(), Failed> {
-        ask(&mut self.body, way.between, way.then);
         let (all, mut count) = (Stopwatch::start(), 0);
         while count < 10 || all.seconds() < seconds {
             count += 1;
-            self.worked += self.disturb.run(way.before);
-            let watch = Stopwatch::start();
-            self.line.send(What::Tag, &[&self.body])?;
-            let written = watch.seconds();
-            if way.after > 0.0 {
-                self.worked += self.disturb.run(way.after);
-            }
-            let from = watch.seconds();
-            let answer = self.line.expect(What::Stored)?;
-            let read = watch.seconds();
-            let told = Told::of(answer)?;
-            seen(written, read - from, read, told);
+            self.one(way, &mut seen)?;
         }
         Ok(())
     }
 
+    fn one(&mut self, way: Way, seen: &mut dyn FnMut(f64, f64, f64, Told)) -> Result<(), Failed> {
+        ask(&mut self.body, way.between, way.then);
+        if way.before > 0.0 {
+            self.worked += self.disturb.run(way.before);
+        }
+        let next = self.turn();
+        let line = &mut self.lines[next];
+        let watch = Stopwatch::start();
+        line.send(What::Tag, &[&self.body])?;
+        let written = watch.seconds();
+        if way.after > 0.0 {
+            self.worked += self.disturb.run(way.after);
+        }
+        let from = watch.seconds();
+        let answer = line.expect(What::Stored)?;
+        let read = watch.seconds();
+        seen(written, read - from, read, Told::of(answer)?);
+        Ok(())
+    }
+
+    /// The next line.
+    fn turn(&mut self) -> usize {
+        let this = self.next;
+        self.next = (this + 1) % self.lines.len();
+        this
+    }
+
     /// Processor seconds of the other side without its other work.
     fn accounts(&mut self) -> Result<f64, Failed> {
-        self.line.send(What::Accounts, &[])?;
-        number(self.line.expect(What::Accounts)?, 0)
+        let next = self.turn();
+        let line = &mut self.lines[next];
+        line.send(What::Accounts, &[])?;
+        number(line.expect(What::Accounts)?, 0)
     }
 }
 
@@ -185,17 +210,25 @@ fn number(bytes: &[u8], index: usize) -> Result<f64, Failed> {
     Ok(f64::from_le_bytes(eight.try_into()?))
 }
 
-/// The other side, with so many lines: answers on each in turn until whoever asks has gone. With several it has as little to do between two
-/// messages as a store that has the next one waiting.
+/// What the other side is told.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Echo {
+    /// So many lines, each of which is answered in turn.
+    pub lines: u32,
+    /// Whether it has as little to do between two messages as a store that has the next one waiting.
+    pub queued: bool,
+}
+
+/// The other side: answers until whoever asks has gone.
 ///
 /// # Errors
 /// Anything that is not as it should be.
-pub fn echo(lines: u32) -> Result<(), Failed> {
+pub fn echo(told: Echo) -> Result<(), Failed> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("{}", serde_json::to_string(&Ready { port: listener.local_addr()?.port() })?);
     std::io::stdout().flush()?;
-    let mut disturb = if lines > 1 { Disturb::small() } else { Disturb::new() };
-    let mut lines = (0..lines).map(|_| Line::accept(&listener)).collect::<Result<Vec<_>, _>>()?;
+    let mut disturb = if told.queued { Disturb::small() } else { Disturb::new() };
+    let mut lines = (0..told.lines).map(|_| Line::accept(&listener)).collect::<Result<Vec<_>, _>>()?;
     let (mut worked, mut write) = (0.0, 0.0_f64);
     loop {
         for line in &mut lines {
@@ -208,7 +241,7 @@ pub fn echo(lines: u32) -> Result<(), Failed> {
                 continue;
             }
             let (between, then) = (number(body, 0)?, number(body, 1)?);
-            let between = disturb.run(between);
+            let between = if between > 0.0 { disturb.run(between) } else { 0.0 };
             let watch = Stopwatch::start();
             line.send(What::Stored, &[&between.to_le_bytes(), &read.to_le_bytes(), &write.to_le_bytes()])?;
             write = watch.seconds();

@@ -1,5 +1,6 @@
 //! From timings of steps to a calibration, and from that to predictions.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use cost::calibration::{Calibration, Machine, SCHEMA, Step, Versions, fit};
@@ -7,8 +8,9 @@ use cost::reproduce::here::{Pause, Prediction, Setting, predict};
 use gspn::{Budget, Limits};
 
 use super::launch::Launch;
+use super::message::Echo;
 use super::steps::{Spec, What};
-use super::{Configuration, Kind, Scenario, period, queue, tag};
+use super::{Configuration, Kind, Scenario, period, tag};
 use crate::clock::Stopwatch;
 use crate::{Failed, clock, process};
 
@@ -16,14 +18,20 @@ use crate::{Failed, clock, process};
 const PATIENCE: f64 = 30.0;
 /// An insert is timed so many times as long as other steps: checkpoints come now and then.
 const OF_INSERTS: f64 = 3.0;
+/// Signatures are most of what a tag takes, so that it counts most how exactly they are known.
+const OF_SIGNATURES: f64 = 3.0;
 /// A message takes turns in three ways.
 const OF_MESSAGES: f64 = 5.0;
+/// Those over several lines are timed for less long: there are more of them.
+const OF_LINES: f64 = 3.0;
 /// What others take they take now and then.
 const OF_LOST: f64 = 5.0;
 /// Times without a step, after which it is timed once more; those of messages.
 const AFTER: [Pause; 2] = [Pause::LONG, Pause::LONGEST];
 const ASLEEP: [Pause; 2] = [Pause::REST, Pause::SLEEP];
 const AFTER_MESSAGES: [Pause; 2] = [Pause::SHORT, Pause::LONGEST];
+/// Those of messages that go over as many lines as there are clients.
+const AMONG: [Option<Pause>; 3] = [None, Some(Pause::QUEUED), Some(Pause::LONGEST)];
 /// Steps whose times grow with the bytes along a line.
 const LINES: [&str; 9] = [
     "write message",
@@ -68,13 +76,16 @@ impl Bench<'_> {
         let (organisation, store) = self.processors;
         let mut steps = Vec::new();
         let waker = self.launch.start(organisation, "waker", &())?;
-        let mut take_after = |after: Option<Pause>, processor, what, bytes, times: f64, database: &Path| {
+        let mut take_over = |lines, after: Option<Pause>, processor, what, bytes, times: f64, database: &Path| {
             let (keys, database) = (self.keys.to_owned(), database.to_owned());
             let waker = after.filter(|after| after.is_asleep()).map(|_| waker.at());
-            let spec = Spec { what, bytes, seconds: self.seconds * times, after, waker, keys, database };
+            let spec = Spec { what, bytes, seconds: self.seconds * times, after, lines, waker, keys, database };
             let found: Vec<Step> = self.launch.ask(processor, "step", &spec)?;
             steps.extend(found);
             Ok::<(), Failed>(())
+        };
+        let mut take_after = |after, processor, what, bytes, times, database: &Path| {
+            take_over(1, after, processor, what, bytes, times, database)
         };
         let mut take =
             |processor, what, bytes, times, database: &Path| take_after(None, processor, what, bytes, times, database);
@@ -86,7 +97,7 @@ impl Bench<'_> {
             take(organisation, What::Hash, tag, 1.0, nowhere)?;
         }
         for bits in &sizes {
-            take(organisation, What::Sign(*bits), tag, 1.0, nowhere)?;
+            take(organisation, What::Sign(*bits), tag, OF_SIGNATURES, nowhere)?;
         }
         if any(Configuration::Sc2) {
             take(organisation, What::GenerateKey, 0, 1.0, nowhere)?;
@@ -101,7 +112,7 @@ impl Bench<'_> {
         }
         let longest = tag + sizes.iter().max().map_or(256, |bits| u64::from(bits / 8) + 32);
         for bytes in [tag, longest] {
-            let echo = self.launch.start(store, "echo", &1)?;
+            let echo = self.launch.start(store, "echo", &Echo { lines: 1, queued: false })?;
             take(organisation, What::Message(echo.at()), bytes, OF_MESSAGES, nowhere)?;
             echo.end()?;
         }
@@ -118,9 +129,6 @@ impl Bench<'_> {
                 take_after(after, store, What::Insert(*kind), tag, OF_INSERTS, folder)?;
             }
         }
-        let echo = self.launch.start(store, "echo", &queue::LINES)?;
-        take_after(Some(Pause::QUEUED), organisation, What::Message(echo.at()), tag, OF_MESSAGES, nowhere)?;
-        echo.end()?;
         for after in AFTER.map(Some) {
             take_after(after, organisation, What::Generate, tag, 1.0, nowhere)?;
             if !sizes.is_empty() {
@@ -147,8 +155,15 @@ impl Bench<'_> {
             }
         }
         for after in AFTER_MESSAGES.map(Some) {
-            let echo = self.launch.start(store, "echo", &1)?;
+            let echo = self.launch.start(store, "echo", &Echo { lines: 1, queued: false })?;
             take_after(after, organisation, What::Message(echo.at()), tag, OF_MESSAGES, nowhere)?;
+            echo.end()?;
+        }
+        let among: BTreeSet<u32> = rows.iter().map(|row| row.clients).filter(|clients| *clients > 1).collect();
+        for (lines, after) in among.into_iter().flat_map(|lines| AMONG.map(|after| (lines, after))) {
+            let told = Echo { lines, queued: after == Some(Pause::QUEUED) };
+            let echo = self.launch.start(store, "echo", &told)?;
+            take_over(lines, after, organisation, What::Message(echo.at()), tag, OF_LINES, nowhere)?;
             echo.end()?;
         }
         let law = |name: &&str| fit(&steps.iter().filter(|step| step.name() == **name).collect::<Vec<_>>());

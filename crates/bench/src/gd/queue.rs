@@ -1,5 +1,6 @@
-//! The step "a message is written" and "is read" where messages come one right after the other and wait for whoever is slower, so that it
-//! finds nobody asleep: over several lines in turn, as the programs take their clients, with other work where theirs would be.
+//! The step "a message is written" and "is read" where messages come one right after the other and wait for whoever is slower: over several
+//! lines in turn, as the programs take their clients, with other work where theirs would be. Who is a little slower finds nobody asleep; who
+//! is much slower has to wake the other each time.
 
 use std::net::SocketAddr;
 
@@ -9,11 +10,11 @@ use super::wire::{Line, What};
 use crate::Failed;
 use crate::clock::Stopwatch;
 
-/// Lines, each of which has one message under way.
-pub const LINES: u32 = 8;
 /// How many times the other work of the faster side the slower one has: little more, so that both are at work nearly all the time, as
 /// where tags without security come one after the other. Who sleeps meanwhile leaves lines of the caches to the other.
 const FASTER: f64 = 1.2;
+/// The same where whoever is faster sleeps meanwhile.
+const MUCH_FASTER: f64 = 8.0;
 /// Turns of all lines until whoever is slower has all messages before it.
 const FILLS: u32 = 2;
 /// Times that the sides take turns in being slower.
@@ -22,12 +23,12 @@ const TIMES: u32 = 5;
 /// Samples of one size of message, seconds.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
-    /// Write of a message; the store is at work.
-    pub write: Vec<f64>,
+    /// Write of a message; the store is at work, or sleeps.
+    pub write: [Vec<f64>; 2],
     /// Read of a message that is there.
     pub read: Vec<f64>,
-    /// Write of an answer; the organisation is at work.
-    pub answer_write: Vec<f64>,
+    /// Write of an answer; the organisation is at work, or sleeps.
+    pub answer_write: [Vec<f64>; 2],
     /// Read of an answer that is there.
     pub answer_read: Vec<f64>,
 }
@@ -38,25 +39,27 @@ struct Queue {
     body: Vec<u8>,
 }
 
-/// Exchanges messages of so many bytes with [`super::message::echo`] over [`LINES`] lines for about so many seconds; whoever is slower has
-/// so many seconds of other work (`work`) for each.
+/// Exchanges messages of so many bytes with [`super::message::echo`] over so many lines for about so many seconds; whoever is slower has so many
+/// seconds of other work (`work`) for each.
 ///
 /// # Errors
 /// The other side is not there.
-pub fn exchange(with: SocketAddr, bytes: usize, seconds: f64, work: f64) -> Result<Found, Failed> {
-    let lines = (0..LINES).map(|_| Line::connect(with)).collect::<Result<Vec<_>, _>>()?;
+pub fn exchange(with: SocketAddr, lines: u32, bytes: usize, seconds: f64, work: f64) -> Result<Found, Failed> {
+    let lines = (0..lines).map(|_| Line::connect(with)).collect::<Result<Vec<_>, _>>()?;
     let mut this = Queue { lines, disturb: Disturb::small(), body: vec![7; bytes] };
     let mut found = Found::default();
-    let part = 0.5 * seconds / f64::from(TIMES);
+    let part = 0.25 * seconds / f64::from(TIMES);
     for _ in 0..TIMES {
         this.each((work / FASTER, work), part, |write, _, told| {
-            found.write.push(write);
+            found.write[0].push(write);
             found.read.push(told.read);
         })?;
         this.each((work, work / FASTER), part, |_, read, told| {
             found.answer_read.push(read);
-            found.answer_write.push(told.write);
+            found.answer_write[0].push(told.write);
         })?;
+        this.each((work, work / MUCH_FASTER), part, |write, _, _| found.write[1].push(write))?;
+        this.each((work / MUCH_FASTER, work), part, |_, _, told| found.answer_write[1].push(told.write))?;
     }
     Ok(found)
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use cost::calibration::{Step, Unit, summary};
-use cost::reproduce::here::{INTERRUPTED, Pause};
+use cost::reproduce::here::{INTERRUPTED, Pause, among};
 use serde::{Deserialize, Serialize};
 
 use super::crypt::{self, Keys, Shared, Side};
@@ -61,6 +61,8 @@ pub struct Spec {
     pub seconds: f64,
     /// The time without the step before each timing, where it is not as short as usual.
     pub after: Option<Pause>,
+    /// Lines that messages go over in turn.
+    pub lines: u32,
     /// Who wakes an end that sleeps meanwhile.
     pub waker: Option<SocketAddr>,
     /// Where the keys are.
@@ -145,9 +147,10 @@ pub fn take(spec: &Spec) -> Result<Vec<Step>, Failed> {
 }
 
 impl Spec {
-    /// What the names of steps end with that are timed after a longer pause.
+    /// What the names of steps end with that are timed after a longer pause, or over several lines.
     fn ending(&self) -> String {
-        self.after.map(Pause::ending).unwrap_or_default()
+        let pause = self.after.map(Pause::ending).unwrap_or_default();
+        if self.lines > 1 { format!("{pause}{}", among(self.lines)) } else { pause }
     }
 
     /// What passes the time before each timing.
@@ -223,7 +226,7 @@ pub(super) fn step(operation: &str, algorithm: &str, bytes: u64, times: &[f64]) 
 
 fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
     let after = spec.after.map(Pause::seconds);
-    let found = message::exchange(with, usize::try_from(spec.bytes)?, spec.seconds, after)?;
+    let found = message::exchange(with, spec.lines, usize::try_from(spec.bytes)?, spec.seconds, after)?;
     let bytes = spec.bytes;
     let step = |operation: &str, algorithm: &str, bytes, times: &[f64]| {
         step(operation, &format!("{algorithm}{}", spec.ending()), bytes, times)
@@ -242,14 +245,17 @@ fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
 
 /// The short parts of messages where the next one waits already.
 fn queued(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
-    let found = queue::exchange(with, usize::try_from(spec.bytes)?, spec.seconds, Pause::QUEUED.seconds())?;
+    let found = queue::exchange(with, spec.lines, usize::try_from(spec.bytes)?, spec.seconds, Pause::QUEUED.seconds())?;
     let step = |operation: &str, algorithm: &str, times: &[f64]| {
         step(operation, &format!("{algorithm}{}", spec.ending()), spec.bytes, times)
     };
+    let ([write_awake, write], [answer_awake, answer]) = (&found.write, &found.answer_write);
     Ok(vec![
-        step("write", "message-awake", &found.write)?,
+        step("write", "message-awake", write_awake)?,
+        step("write", "message", write)?,
         step("read", "message", &found.read)?,
-        step("write", "answer-awake", &found.answer_write)?,
+        step("write", "answer-awake", answer_awake)?,
+        step("write", "answer", answer)?,
         step("read", "answer", &found.answer_read)?,
     ])
 }

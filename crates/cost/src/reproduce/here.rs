@@ -21,7 +21,7 @@ use crate::model::{Duration, Model, Step, Workload};
 use crate::read::{Language, read};
 use crate::{Class, Fault, net, solve, weave};
 
-pub use pause::Pause;
+pub use pause::{Pause, among};
 pub use prices::INTERRUPTED;
 use prices::Steps;
 

@@ -10,6 +10,15 @@ use crate::{Class, Fault};
 const AFTER: &str = "-after-";
 const ASLEEP: &str = "-asleep-";
 
+/// Behind that, where messages went over several lines in turn: how many.
+const AMONG: &str = "-among-";
+
+/// What the names of messages end with that went over so many lines in turn, as those of so many clients: `-among-64`.
+#[must_use]
+pub fn among(lines: u32) -> String {
+    format!("{AMONG}{lines}")
+}
+
 /// A time without a step before each of its timings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
@@ -20,7 +29,7 @@ pub struct Pause {
 impl Pause {
     /// Of what a tag without security is most of, where tags come one after the other: 5 µs.
     pub const SOON: Self = Self::at_work(5);
-    /// Of messages that wait for each other: 15 µs.
+    /// Of messages of several clients that wait for each other: 15 µs.
     pub const QUEUED: Self = Self::at_work(15);
     /// 50 µs.
     pub const SHORT: Self = Self::at_work(50);
@@ -67,21 +76,32 @@ impl Pause {
     }
 }
 
-/// Each step after a pause is one that a prediction would look for, and stands beside the same without.
+/// Each step after a pause or over several lines is one that a prediction would look for, and stands beside the same without.
 pub(super) fn check(calibration: &Calibration) -> Result<(), Fault> {
     for step in &calibration.steps {
-        let name = step.name();
-        let Some((of, _)) = name.rsplit_once(AFTER).or_else(|| name.rsplit_once(ASLEEP)) else { continue };
+        let whole = step.name();
+        let name = match whole.rsplit_once(AMONG) {
+            Some((name, lines)) if lines.parse().is_ok_and(|lines: u32| lines > 1) => name,
+            Some((_, lines)) => {
+                let why = format!("`{AMONG}{lines}` is no number of lines above one");
+                return Err(Fault::new(Class::Unknown, whole, why));
+            }
+            None => whole.as_str(),
+        };
+        let paused = name.rsplit_once(AFTER).or_else(|| name.rsplit_once(ASLEEP));
+        if paused.is_none() && name == whole {
+            continue;
+        }
+        let of = paused.map_or(name, |(of, _)| of);
         let ending = name.get(of.len()..).unwrap_or_default();
-        if Pause::ALL.iter().all(|pause| pause.ending() != ending) {
+        if paused.is_some() && Pause::ALL.iter().all(|pause| pause.ending() != ending) {
             let known = Pause::ALL.map(Pause::ending).join(", ");
             let why = format!("`{ending}` is no pause that a prediction looks for; known: {known}");
-            return Err(Fault::new(Class::Unknown, name, why));
+            return Err(Fault::new(Class::Unknown, whole, why));
         }
         if calibration.step(of, step.bytes).is_none() {
-            let why =
-                format!("`{of}` on {} bytes was not measured without a pause: there is nothing to compare", step.bytes);
-            return Err(Fault::new(Class::NoPrice, name, why));
+            let why = format!("`{of}` on {} bytes was not measured by itself: there is nothing to compare", step.bytes);
+            return Err(Fault::new(Class::NoPrice, whole, why));
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::pause::among;
 use super::spread::{Spread, body};
 use super::{Pause, Setting};
 use crate::calibration::{Calibration, Sample};
@@ -97,23 +98,30 @@ impl<'a> Steps<'a> {
     }
 
     /// Seconds that a step takes longer (or less) than without a [`Pause`], because so much time lies between two of it, in which its end
-    /// worked or slept: others have taken a part of the caches by then, and its helpers went to sleep, too. What a step takes once in a hundred
-    /// times says nothing of that, and is left out. Of one who has slept where no such step was timed, as of one who has worked.
+    /// worked or slept: others have taken a part of the caches by then, and its helpers went to sleep, too. The checkpoints of inserts, once in
+    /// some hundred times, say nothing of that, and are left out. Of one who has slept where no such step was timed, as of one who has worked. Where there are
+    /// several clients, of messages over as many lines, if those were timed.
     fn longer(&mut self, name: &str, sleep: bool) -> f64 {
         let (beginnings, apart) = USUAL_MESSAGES;
         let usual = if beginnings.iter().any(|it| name.starts_with(it)) { apart } else { Pause::USUAL };
-        let mut points = if sleep { Vec::new() } else { vec![(usual, 0.0)] };
         let interval = self.interval(name);
-        let mut since = interval;
-        for pause in Pause::ALL.into_iter().filter(|pause| pause.is_asleep() == sleep) {
-            let other = format!("{name}{}", pause.ending());
-            let later = self.calibration.steps.iter().find(|step| step.name() == other);
-            let pair = later.and_then(|later| Some((later, self.calibration.step(name, later.bytes)?)));
-            let Some((later, step)) = pair else { continue };
-            self.used.insert(other);
-            since = interval - step.wall.p50;
-            // No pause makes a step faster than it ever was.
-            points.push((pause.seconds(), body(&later.wall).max(step.wall.min) - body(&step.wall)));
+        let among = among(self.setting.clients);
+        let among = if self.pair(name, &among).is_some() { among } else { String::new() };
+        let usual_time = |sample: &Sample| if name.starts_with(WHOLE) { body(sample) } else { sample.mean };
+        let (mut points, mut since) = (Vec::new(), interval);
+        let pauses = Pause::ALL.into_iter().filter(|pause| pause.is_asleep() == sleep);
+        let usual = (!sleep).then(|| (usual, String::new()));
+        for (seconds, ending) in usual.into_iter().chain(pauses.map(|pause| (pause.seconds(), pause.ending()))) {
+            let ending = format!("{ending}{among}");
+            if ending.is_empty() {
+                points.push((seconds, 0.0));
+                continue;
+            }
+            let Some((later, step)) = self.pair(name, &ending) else { continue };
+            since = interval - step.p50;
+            // Nothing makes a step faster than it ever was.
+            points.push((seconds, usual_time(&later).max(step.min) - usual_time(&step)));
+            self.used.insert(format!("{name}{ending}"));
         }
         if points.is_empty() {
             return self.longer(name, false);
@@ -124,6 +132,13 @@ impl<'a> Steps<'a> {
             (Some(from), Some(to)) => from.1 + (to.1 - from.1) * (since - from.0) / (to.0 - from.0),
             (one, other) => one.or(other).map_or(0.0, |point| point.1),
         }
+    }
+
+    /// A step with another ending, and the same on as many bytes without.
+    fn pair(&self, name: &str, ending: &str) -> Option<(Sample, Sample)> {
+        let other = format!("{name}{ending}");
+        let other = self.calibration.steps.iter().find(|step| step.name() == other)?;
+        Some((other.wall, self.calibration.step(name, other.bytes)?.wall))
     }
 
     /// Seconds from one of a step to the next.
