@@ -21,7 +21,7 @@ use bench::steps;
 type Measure = fn(&mut Bench) -> Result<(), Failed>;
 
 /// The measures by the names under which they are asked for.
-const MEASURES: [(&str, Measure); 19] = [
+const MEASURES: [(&str, Measure); 24] = [
     ("read.none", |bench| services::reads(bench, Security::None)),
     ("read.encrypt", |bench| services::reads(bench, Security::Encrypt)),
     ("connect", services::connects),
@@ -39,7 +39,12 @@ const MEASURES: [(&str, Measure); 19] = [
     ("guard.halfopen", crowd::half_open),
     ("guard.lag", lag::guarded),
     ("guard.oracle", oracle::run),
-    ("gspn", nets::run),
+    ("gspn.small", nets::small),
+    ("gspn.simulate", nets::simulation),
+    ("gspn.stiff", nets::stiff),
+    ("gspn.sirio", nets::beside_sirio),
+    ("gspn.generate", nets::generation),
+    ("gspn.solve", nets::solution),
     ("cost.choose", choices::run),
 ];
 
@@ -81,16 +86,21 @@ fn measure_steps(quick: bool) -> Result<(), Failed> {
     Ok(())
 }
 
+/// Whether a word asks for a measure: by its name, or by what several begin with (`gspn`, `guard.read`).
+fn asks(word: &str, name: &str) -> bool {
+    name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 fn take(words: &[&str]) -> Result<(), Failed> {
     let (quick, wanted): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| **word == "--quick");
-    if let Some(unknown) = wanted.iter().find(|word| !MEASURES.iter().any(|(name, _)| name == *word)) {
+    if let Some(unknown) = wanted.iter().find(|word| !MEASURES.iter().any(|(name, _)| asks(word, name))) {
         let names: Vec<&str> = MEASURES.iter().map(|(name, _)| *name).collect();
         return Err(format!("there is no measure `{unknown}`; there are {}", names.join(", ")).into());
     }
     let mut bench = Bench::open(!quick.is_empty())?;
     let mut failed = Vec::new();
     for (name, measure) in MEASURES {
-        if wanted.is_empty() || wanted.contains(&name) {
+        if wanted.is_empty() || wanted.iter().any(|word| asks(word, name)) {
             eprintln!("{name}");
             // One measure that cannot be taken does not cost the others.
             if let Err(error) = measure(&mut bench) {

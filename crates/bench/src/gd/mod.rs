@@ -6,6 +6,7 @@
 //! of its own. The organisation serves its clients in turn; the store has one connection to the database, its single writer.
 
 pub mod accounts;
+pub mod calibrate;
 pub mod crypt;
 pub mod database;
 pub mod disturb;

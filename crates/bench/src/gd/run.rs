@@ -7,11 +7,12 @@ use cost::reproduce::here::Prediction;
 use serde::Serialize;
 use serde_json::json;
 
+use super::calibrate::Bench;
 use super::launch::Launch;
 use super::organisation::{self, Outcome};
-use super::predict::{self, Bench};
+
 use super::register::{Entry, Event, Register};
-use super::{Kind, Scenario, accounts, crypt, postgres, store};
+use super::{Kind, Scenario, accounts, crypt, postgres, predict, store};
 use crate::awake::Awake;
 use crate::clock::Stopwatch;
 use crate::random::Random;

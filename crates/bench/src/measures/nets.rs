@@ -17,8 +17,6 @@ const TIME: &str = "gspn.generate.stormpy";
 const MEMORY: &str = "gspn.memory.stormpy";
 const SMALL: [&str; 2] = ["gspn.small", "gspn.small.again"];
 const SOLVE: &str = "gspn.solve.stormpy";
-/// The group under which they are asked for.
-const GROUP: &str = "gspn";
 /// Firings in a run of the simulation.
 const FIRINGS: u64 = 10_000_000;
 
@@ -31,25 +29,8 @@ const WANTED: (f64, f64) = (24.0, 8.0);
 /// Customers of the stiff networks of at most 600 states, and of those of about 1e5: 462 and 98,280.
 const STIFF: [(&str, u32, f64); 2] = [("gspn.stiff.600", 6, 1e-9), ("gspn.stiff.100k", 23, 1e-7)];
 
-/// Takes all of them; those with a peer only where it is installed.
-///
-/// # Errors
-/// A process fails, or both do not find the same.
-pub fn run(bench: &mut Bench) -> Result<(), Failed> {
-    let folder = tempfile::tempdir()?;
-    small(bench, folder.path())?;
-    simulation(bench)?;
-    stiff(bench)?;
-    let sirio = if installed("sirio") { beside_sirio(bench, folder.path()) } else { Ok(()) };
-    let stormpy = if installed("stormpy") { beside_stormpy(bench, folder.path()) } else { Ok(()) };
-    // One peer that fails does not cost the other.
-    sirio.and(stormpy)
-}
-
-fn beside_stormpy(bench: &mut Bench, folder: &Path) -> Result<(), Failed> {
-    let peer = Peer { name: "stormpy 2.0.0".into(), build: "wheel of PyPI, JANI as we write it".into() };
-    generation(bench, folder, &peer)?;
-    solution(bench, folder, &peer)
+fn stormpy() -> Peer {
+    Peer { name: "stormpy 2.0.0".into(), build: "wheel of PyPI, JANI as we write it".into() }
 }
 
 /// Whether a peer is there; it is said when it is not.
@@ -91,9 +72,13 @@ fn theirs(more: &[&str], file: &Path, condition: &str) -> Result<Told, Failed> {
 
 /// The slowest net under a thousand states, in milliseconds from the bytes to the values: where nothing was solved before in its process,
 /// and where it was.
-fn small(bench: &mut Bench, folder: &Path) -> Result<(), Failed> {
+///
+/// # Errors
+/// A process fails.
+pub fn small(bench: &mut Bench) -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
     let nets = [polling(6), closed(7), manufacturing(2)];
-    let nets = nets.iter().map(|net| files(folder, net, Format::Jani)).collect::<Result<Vec<_>, _>>()?;
+    let nets = nets.iter().map(|net| files(folder.path(), net, Format::Jani)).collect::<Result<Vec<_>, _>>()?;
     let mut runs = [Vec::new(), Vec::new()];
     for _ in 0..bench.runs {
         let mut worst = [0.0_f64; 2];
@@ -109,18 +94,24 @@ fn small(bench: &mut Bench, folder: &Path) -> Result<(), Failed> {
         }
         runs.iter_mut().zip(worst).for_each(|(runs, worst)| runs.push(worst));
     }
-    SMALL.into_iter().zip(&runs).try_for_each(|(measure, runs)| bench.alone(measure, "ms", runs, 1.0, GROUP))
+    SMALL.into_iter().zip(&runs).try_for_each(|(measure, runs)| bench.alone(measure, "ms", runs, 1.0, "gspn.small"))
 }
 
 /// Nanoseconds a firing: 8 million a second are 125.
-fn simulation(bench: &mut Bench) -> Result<(), Failed> {
+///
+/// # Errors
+/// The net cannot be simulated.
+pub fn simulation(bench: &mut Bench) -> Result<(), Failed> {
     let net = polling(6).to_string().into_bytes();
     let runs = (0..bench.runs).map(|_| firing(&net, FIRINGS)).collect::<Result<Vec<_>, _>>()?;
-    bench.alone("gspn.simulate", "ns a firing", &runs, 125.0, GROUP)
+    bench.alone("gspn.simulate", "ns a firing", &runs, 125.0, "gspn.simulate")
 }
 
 /// The worst relative error of a probability in the worst of the networks: nothing random, so one run.
-fn stiff(bench: &mut Bench) -> Result<(), Failed> {
+///
+/// # Errors
+/// A net is not solved.
+pub fn stiff(bench: &mut Bench) -> Result<(), Failed> {
     for (measure, customers, goal) in STIFF {
         let mut worst = 0.0_f64;
         for network in networks(customers) {
@@ -129,7 +120,7 @@ fn stiff(bench: &mut Bench) -> Result<(), Failed> {
             bench.row(&Run { measure, of: Some(network.name), here, peer: None }, &format!("{words}: {here:.1e}"))?;
             worst = if worst.is_nan() || here <= worst { worst } else { here };
         }
-        bench.alone(measure, "relative error", &[worst], goal, GROUP)?;
+        bench.alone(measure, "relative error", &[worst], goal, "gspn.stiff")?;
     }
     Ok(())
 }
@@ -147,9 +138,16 @@ fn part(here: f64, told: &Told, (state, edge): (f64, f64)) -> f64 {
     here / (state * told.tangible as f64 + edge * told.edges as f64)
 }
 
-/// Generation beside Sirio, with nets that it can take: it is some hundred times slower.
-fn beside_sirio(bench: &mut Bench, folder: &Path) -> Result<(), Failed> {
+/// Generation beside Sirio, with nets that it can take: it is some hundred times slower. Nothing where it is not installed.
+///
+/// # Errors
+/// A process fails, or both do not find the same.
+pub fn beside_sirio(bench: &mut Bench) -> Result<(), Failed> {
     const MEASURE: &str = "gspn.generate.sirio";
+    if !installed("sirio") {
+        return Ok(());
+    }
+    let folder = tempfile::tempdir()?;
     let peer = Peer { name: "Sirio 2.0.3".into(), build: "Maven Central, PNPRO as we write it, warmed for 3 s".into() };
     let nets = if bench.quick {
         [(closed(12), closed(7)), (kanban(2), kanban(1))]
@@ -160,8 +158,8 @@ fn beside_sirio(bench: &mut Bench, folder: &Path) -> Result<(), Failed> {
     for _ in 0..bench.runs.min(3) {
         let mut slowest = (0.0, f64::INFINITY);
         for (net, warm) in &nets {
-            let (own, other) = files(folder, net, Format::Pnpro)?;
-            let (_, warm) = files(folder, warm, Format::Pnpro)?;
+            let (own, other) = files(folder.path(), net, Format::Pnpro)?;
+            let (_, warm) = files(folder.path(), warm, Format::Pnpro)?;
             let here = ours("generate", &own)?;
             let mut command = Command::new(subject::peers().join("bin/sirio-steady"));
             let there = told(command.arg(&other).arg("--warm").arg(&warm).args([
@@ -181,16 +179,24 @@ fn beside_sirio(bench: &mut Bench, folder: &Path) -> Result<(), Failed> {
         }
         times.push(slowest);
     }
-    bench.paired(MEASURE, "s", &times, &peer, 0.005, GROUP)
+    bench.paired(MEASURE, "s", &times, &peer, 0.005, "gspn.sirio")
 }
 
-/// Generation beside stormpy, in time and in memory. What was taken before a process failed is kept.
-fn generation(bench: &mut Bench, folder: &Path, peer: &Peer) -> Result<(), Failed> {
+/// Generation beside stormpy, in time and in memory; nothing where it is not installed. What was taken before a process failed is kept.
+///
+/// # Errors
+/// A process fails, or both do not find the same.
+pub fn generation(bench: &mut Bench) -> Result<(), Failed> {
+    const GROUP: &str = "gspn.generate";
+    if !installed("stormpy") {
+        return Ok(());
+    }
+    let folder = tempfile::tempdir()?;
     let mut taken = Generated::default();
-    let end = generations(bench, folder, &mut taken);
+    let end = generations(bench, folder.path(), &mut taken);
     if !taken.parts.is_empty() {
-        bench.paired(TIME, "s", &taken.times, peer, 0.2, GROUP)?;
-        bench.paired(MEMORY, "bytes", &taken.bytes, peer, 0.5, GROUP)?;
+        bench.paired(TIME, "s", &taken.times, &stormpy(), 0.2, GROUP)?;
+        bench.paired(MEMORY, "bytes", &taken.bytes, &stormpy(), 0.5, GROUP)?;
         bench.alone("gspn.memory", "of 60 bytes a state and 24 an edge", &taken.parts, 1.0, GROUP)?;
     }
     end
@@ -241,11 +247,19 @@ fn generations(bench: &mut Bench, folder: &Path, taken: &mut Generated) -> Resul
     Ok(())
 }
 
-/// One probability of each net, which both must find; the peer's fastest of its solvers. What was taken before a process failed is kept.
-fn solution(bench: &mut Bench, folder: &Path, peer: &Peer) -> Result<(), Failed> {
+/// One probability of each net, which both must find; the peer's fastest of its solvers; nothing where it is not installed. What was
+/// taken before a process failed is kept.
+///
+/// # Errors
+/// A process fails, or both do not find the same.
+pub fn solution(bench: &mut Bench) -> Result<(), Failed> {
+    if !installed("stormpy") {
+        return Ok(());
+    }
+    let folder = tempfile::tempdir()?;
     let mut times = Vec::new();
-    let taken = solutions(bench, folder, &mut times);
-    if times.is_empty() { taken } else { bench.paired(SOLVE, "s", &times, peer, 0.125, GROUP).and(taken) }
+    let taken = solutions(bench, folder.path(), &mut times);
+    if times.is_empty() { taken } else { bench.paired(SOLVE, "s", &times, &stormpy(), 0.125, "gspn.solve").and(taken) }
 }
 
 /// The worst net of each run.
