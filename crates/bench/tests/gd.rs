@@ -53,6 +53,7 @@ fn every_row_is_predicted_in_the_ledger_before_it_is_run() {
         assert!(predicted.throughput > 0.0 && predicted.processor > 0.0 && predicted.p95 > 0.0, "{predicted:?}");
         assert!(outcome.tags >= 2 * u64::from(single.scenario.clients) && outcome.processor > 0.0, "{outcome:?}");
         assert!(outcome.p50 <= outcome.p95);
+        assert_eq!(outcome.tags % u64::from(single.scenario.clients), 0, "as many of each client");
     }
     // What anybody can check with the ledger's own means.
     let ledger = store::verify(&folder.path().join("ledger"), None).unwrap();
@@ -62,7 +63,9 @@ fn every_row_is_predicted_in_the_ledger_before_it_is_run() {
     assert_eq!(report.rows.len(), 6 * databases);
     assert!(report.rows.iter().all(|row| !row.throughput.measurable), "one run says nothing");
     assert!(!report.throughput.met && report.abandoned.is_empty());
-    assert!(report.parameters.iter().any(|name| name == "sign rsa-2048"));
+    for used in ["sign rsa-2048", "read message-among-3", "write answer-after-15us-among-3"] {
+        assert!(report.parameters.iter().any(|name| name == used), "{used}: {:?}", report.parameters);
+    }
     let (text, page) = (report::text(&report), report::html(&report));
     assert!(text.contains("SC2 rsa-2048 sqlite 3") && text.contains("not measurable"), "{text}");
     assert!(page.contains("<svg") && page.contains(&report.series.singles[0].prediction_id));
