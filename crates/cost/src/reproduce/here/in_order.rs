@@ -174,6 +174,9 @@ fn through(work: &Work, setting: &Setting, speeds: [f64; 2]) -> (Found, [End; 2]
     (run.found(), ends)
 }
 
+/// The part of a write after which whoever begins to wait finds the message before it has fallen asleep.
+const THERE: f64 = 0.5;
+
 const ORGANISATION: usize = 0;
 
 struct Run<'a> {
@@ -215,10 +218,9 @@ impl Run<'_> {
         let place = visit.work.len();
         let mut time = |way: &Spread, place| way.time(share(&mut self.shares, (stage, end, place))) / self.speeds[end];
         let awake = time(&visit.to_awake, place);
-        // One that has nothing to work on, and had sent what it did when half of this was done: the message is there by then, or soon after,
-        // and who looks for it later finds it before it has fallen asleep.
+        // One that has nothing to work on, and had sent what it did before this is there.
         let waits = self.ends[other].sends.is_none();
-        let asleep = waits && self.ends[other].free <= at + 0.5 * awake;
+        let asleep = waits && self.ends[other].free <= at + THERE * awake;
         let sent = at + if asleep { time(&visit.to_asleep, place + 1) } else { awake };
         let both = self.ends[other].sends.map_or(0.0, |(from, _)| (sent - from.max(since)).max(0.0));
         self.clients[client].there[other] = Some(sent);

@@ -99,8 +99,8 @@ impl<'a> Steps<'a> {
 
     /// Seconds that a step takes longer (or less) than without a [`Pause`], because so much time lies between two of it, in which its end
     /// worked or slept: others have taken a part of the caches by then, and its helpers went to sleep, too. The checkpoints of inserts, once in
-    /// some hundred times, say nothing of that, and are left out. Of one who has slept where no such step was timed, as of one who has worked. Where there are
-    /// several clients, of messages over as many lines, if those were timed.
+    /// some hundred times, say nothing of that, and are left out. Of one who has slept where no such step was timed, as of one who has worked.
+    /// Where there are several clients, of messages over as many lines, if those were timed.
     fn longer(&mut self, name: &str, sleep: bool) -> f64 {
         let (beginnings, apart) = USUAL_MESSAGES;
         let usual = if beginnings.iter().any(|it| name.starts_with(it)) { apart } else { Pause::USUAL };
