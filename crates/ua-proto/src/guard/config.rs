@@ -27,7 +27,7 @@ pub enum Sharing {
     /// Each has its own.
     #[default]
     Never,
-    /// Those share for which the server has no room (Bad_TooManySessions). The shared one is opened with the first session.
+    /// Those share for which the server has no room (Bad_TooManySessions). The shared one is opened first.
     WhenFull,
     /// All share.
     Always,

@@ -10,7 +10,7 @@ use opcua_types::StatusCode;
 use super::desk::not_sent;
 use super::io::{LinkId, Output, Upstream};
 use super::link::{Job, Link, Stage, Work};
-use super::pool::UNASKED;
+use super::pool::{LOOK, UNASKED};
 use super::subs::Subscriptions;
 use super::survey::{first_question, namespaces, started};
 use super::{Guard, Sharing, unreachable};
@@ -43,9 +43,6 @@ impl Guard {
         let roles = self.front.roles_of(key);
         let Some(place) = self.config.place_of(&roles) else { return };
         let Some(identity) = self.config.upstream.get(place).cloned() else { return };
-        if self.config.pool != Sharing::Never && self.mapping.is_some() {
-            self.open_pool(place, now);
-        }
         let mut last_job = 0;
         if let Some(link) = self.links.get(&owner) {
             if link.place == place {
@@ -135,6 +132,17 @@ impl Guard {
         if link.berth.is_some() {
             return self.look_for_pool(link, now);
         }
+        if let Owner::Session(_) = owner
+            && link.client.is_none()
+            && self.config.pool == Sharing::WhenFull
+            && let Err(trouble) = self.pool_has_its_room(link.place, now)
+        {
+            match trouble {
+                Some(trouble) => self.went_down(owner, link, trouble, now),
+                None => link.stage = Stage::Down { at: now.mono + LOOK },
+            }
+            return;
+        }
         self.last_wire += 1;
         let wire = LinkId(self.last_wire);
         self.wires.insert(wire, owner);
@@ -176,6 +184,7 @@ impl Guard {
     }
 
     fn connected(&mut self, link: &mut Link, now: Now) {
+        link.trouble = None;
         let made = match &mut link.client {
             Some(client) if link.closing.is_some() => client.reconnect_to_close(now),
             Some(client) => client.reconnect(now),
@@ -284,7 +293,7 @@ impl Guard {
         }
         if let Owner::Pool(pool) = owner {
             self.upstream_trouble = None;
-            return self.pool_activated(pool, link, kind);
+            return self.pool_activated(pool, link, kind, now);
         }
         self.upstream_trouble = None;
         if kind == Activated::Fresh {
@@ -386,7 +395,7 @@ impl Guard {
                 }
                 self.lost_upstream(key, link, now);
             }
-            Owner::Pool(pool) => self.pool_down(pool, link, status),
+            Owner::Pool(pool) => self.pool_down(pool, link, status, now),
             Owner::Survey => {
                 self.survey = None;
                 self.refuse_waiting(trouble, now);

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use access_model::Now;
+use access_model::{Mono, Now};
 use opcua_types::{ObjectId, StatusCode};
 
 use super::desk::not_sent;
@@ -32,7 +32,7 @@ pub(super) const UNASKED: CallId = CallId(0);
 /// How long a Publish request may wait at the server.
 const PATIENCE: Duration = Duration::from_secs(24 * 3_600);
 /// How often a session without a connection looks for its pool; the pool tells it when it is there.
-const LOOK: Duration = Duration::from_secs(1);
+pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// A session's place in a pool.
 pub(super) struct Berth {
@@ -116,6 +116,18 @@ impl Guard {
         self.put_back(owner, link, now);
     }
 
+    /// Whether the session that is shared where the server is full is open, or the server has no room for it either. Until then
+    /// nobody opens another: it could be the last one for which there is room. Gives what is in the way, if that is known.
+    pub(super) fn pool_has_its_room(&mut self, pool: usize, now: Now) -> Result<(), Option<StatusCode>> {
+        self.open_pool(pool, now);
+        match self.links.get(&Owner::Pool(pool)) {
+            Some(pool) if !pool.is_active() && pool.trouble != Some(StatusCode::BadTooManySessions) => {
+                Err(pool.trouble)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Gives a link a place in a pool.
     pub(super) fn take_berth(&mut self, link: &mut Link, pool: usize, now: Now) {
         self.open_pool(pool, now);
@@ -161,7 +173,7 @@ impl Guard {
     }
 
     /// The pool's session may be used.
-    pub(super) fn pool_activated(&mut self, pool: usize, link: &mut Link, kind: Activated) {
+    pub(super) fn pool_activated(&mut self, pool: usize, link: &mut Link, kind: Activated, now: Now) {
         link.stage = Stage::Ready;
         link.pause = Duration::ZERO;
         (link.down_since, link.trouble) = (None, None);
@@ -169,6 +181,25 @@ impl Guard {
             shared.strangers.forget();
         }
         self.tell_all(pool, true, || ClientEvent::Activated(kind));
+        self.end_waiting(pool, now);
+    }
+
+    /// Those that waited for the pool to have its room, or to be refused, dial at once.
+    fn end_waiting(&mut self, pool: usize, now: Now) {
+        let waits = |link: &Link| {
+            let down = matches!(link.stage, Stage::Down { at } if at != Mono::NEVER);
+            down && link.place == pool && link.berth.is_none() && link.client.is_none()
+        };
+        let mut waiting = Vec::new();
+        for (owner, link) in self.links.iter_mut().filter(|(_, link)| waits(link)) {
+            if let Owner::Session(_) = owner {
+                link.stage = Stage::Down { at: now.mono };
+                waiting.push(*owner);
+            }
+        }
+        for owner in waiting {
+            self.arm_by(owner, Some(now.mono));
+        }
     }
 
     /// The pool's server has forgotten its session; another is being made.
@@ -177,13 +208,16 @@ impl Guard {
     }
 
     /// The pool's connection is over.
-    pub(super) fn pool_down(&mut self, pool: usize, link: &mut Link, status: StatusCode) {
+    pub(super) fn pool_down(&mut self, pool: usize, link: &mut Link, status: StatusCode, now: Now) {
         let shared = link.shared.as_mut().map(std::mem::take).unwrap_or_default();
         let publishes = shared.publishes.into_iter();
         for (owner, call) in shared.calls.into_values().chain(publishes) {
             self.tell(owner, ClientEvent::Answer(call, Err(StatusCode::BadConnectionClosed)));
         }
         self.tell_all(pool, false, || ClientEvent::Disconnected(status));
+        if link.trouble == Some(StatusCode::BadTooManySessions) {
+            self.end_waiting(pool, now);
+        }
     }
 
     /// A request over the pool's session was answered.

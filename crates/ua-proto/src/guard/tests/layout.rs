@@ -10,7 +10,7 @@ use super::world::*;
 use crate::client::Credential;
 use crate::guard::{Layout, ScopeEntry, ScopeRule, ScopeRules, UpstreamIdentity};
 
-fn layout(names: &[&str], rules: ScopeRules) -> Layout {
+pub(super) fn layout(names: &[&str], rules: ScopeRules) -> Layout {
     let map = ScopeMap::new(names.iter().copied()).unwrap();
     Layout { map, rules, interlocks: BTreeMap::new(), restrictions: (Restrictions::NONE, Vec::new()) }
 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use opcua_types::*;
 
+use super::layout::layout;
 use super::subscriptions::{publish, set, subscribe, told};
 use super::world::*;
 use crate::client::{CallId, Response};
 use crate::guard::Sharing;
-use crate::server::ConnId;
+use crate::server::{ConnId, ServerLimits};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -282,6 +283,53 @@ fn who_finds_no_room_is_served_from_the_first_request_on() {
         }
     }
     assert_eq!(world.plant.load().1, 20);
+}
+
+/// Sessions that came before the server was looked at, or while it was away, ask for room all at once.
+#[test]
+fn the_shared_session_has_its_room_before_the_others() {
+    let away = |world: &mut World| {
+        world.unplugged = true;
+        world.cut_upstream();
+    };
+    let unmapped = |world: &mut World| {
+        world.hold = true;
+        world.guard.lay_out(layout(&SCOPES, rules()), world.now).unwrap();
+        world.run();
+    };
+    for (name, before) in [("away", &away as &dyn Fn(&mut World)), ("not looked at", &unmapped)] {
+        let mut world = sharing(Sharing::WhenFull);
+        before(&mut world);
+        let clients: Vec<_> = (0..25).map(|_| world.client()).collect();
+        world.pass(SECOND);
+        world.unplugged = false;
+        world.release();
+        world.pass(SECOND * 4);
+        assert_eq!(world.plant.load().1, 20, "{name}");
+        for client in clients {
+            let response: ReadResponse = world.ask(client, read(&["Setpoint"])).expect(name);
+            assert_eq!(response.results.unwrap()[0].status(), StatusCode::Good, "{name}");
+        }
+    }
+}
+
+/// Where others have taken all the room there is not even a session to share: that is told, and served when there is.
+#[test]
+fn who_finds_no_session_to_share_is_told_and_served_later() {
+    let mut world = sharing(Sharing::WhenFull);
+    world.bound_plant(ServerLimits { max_sessions: 0, ..ServerLimits::default() });
+    let clients = [world.client(), world.client()];
+    for client in clients {
+        let call = world.send(client, read(&["Setpoint"]));
+        world.pass(SECOND * 2);
+        assert_eq!(world.answer(client, call).map(|answer| answer.err()), Some(Some(StatusCode::BadTooManySessions)));
+    }
+    world.bound_plant(ServerLimits { max_sessions: 1, ..ServerLimits::default() });
+    world.pass(SECOND * 40);
+    for client in clients {
+        let response: ReadResponse = world.ask(client, read(&["Setpoint"])).unwrap();
+        assert_eq!(response.results.unwrap()[0].status(), StatusCode::Good);
+    }
 }
 
 #[test]
