@@ -3,6 +3,7 @@
 pub mod authority;
 pub mod awake;
 pub mod clock;
+pub mod distance;
 pub mod files;
 pub mod fixture;
 pub mod gd;

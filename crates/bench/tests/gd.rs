@@ -53,6 +53,7 @@ fn every_row_is_predicted_in_the_ledger_before_it_is_run() {
         assert!(predicted.throughput > 0.0 && predicted.processor > 0.0 && predicted.p95 > 0.0, "{predicted:?}");
         assert!(outcome.tags >= 2 * u64::from(single.scenario.clients) && outcome.processor > 0.0, "{outcome:?}");
         assert!(outcome.p50 <= outcome.p95);
+        assert!(series.distances[single.state][0] > 0.0, "{:?}", series.distances);
         assert_eq!(outcome.tags % u64::from(single.scenario.clients), 0, "as many of each client");
     }
     // What anybody can check with the ledger's own means.

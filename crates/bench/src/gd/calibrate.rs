@@ -1,6 +1,6 @@
 //! Every step that the predictions of some rows need, timed one by one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use cost::calibration::{Calibration, Machine, SCHEMA, Step, Versions, fit};
@@ -10,6 +10,7 @@ use super::launch::{Launch, Listening};
 use super::message::Echo;
 use super::steps::{Spec, What};
 use super::{Configuration, Kind, Scenario, tag};
+use crate::distance::States;
 use crate::{Failed, clock, process};
 
 /// An insert is timed so many times as long as other steps: checkpoints come now and then.
@@ -28,6 +29,8 @@ const ASLEEP: [Pause; 2] = [Pause::REST, Pause::SLEEP];
 const AFTER_MESSAGES: [Pause; 2] = [Pause::SHORT, Pause::LONGEST];
 /// Those of messages that go over as many lines as there are clients.
 const AMONG: [Option<Pause>; 3] = [None, Some(Pause::QUEUED), Some(Pause::LONGEST)];
+/// Times that a step, or a run, is taken anew because the machine has changed its state meanwhile.
+pub(super) const TRIES: u32 = 3;
 /// Steps whose times grow with the bytes along a line.
 const LINES: [&str; 9] = [
     "write message",
@@ -58,28 +61,47 @@ pub struct Bench<'a> {
     pub quick: bool,
 }
 
-impl Bench<'_> {
-    /// Times every step that these rows need, each in a process of its own.
+/// The last timing of each step, in each state of the machine and in any.
+#[derive(Debug, Default)]
+pub struct Known {
+    last: BTreeMap<Key, Step>,
+    of: BTreeMap<usize, BTreeMap<Key, Step>>,
+    /// The state in which the last one was timed.
+    state: usize,
+}
+
+/// Operation, algorithm, bytes.
+type Key = (String, String, u64);
+
+impl Known {
+    fn keep(&mut self, state: usize, steps: Vec<Step>) {
+        self.state = state;
+        for step in steps {
+            let key = (step.operation.clone(), step.algorithm.clone(), step.bytes);
+            self.of.entry(state).or_default().insert(key.clone(), step.clone());
+            self.last.insert(key, step);
+        }
+    }
+
+    /// The states in which any step was timed.
+    pub fn states(&self) -> impl Iterator<Item = usize> {
+        self.of.keys().copied()
+    }
+
+    /// The state in which a step was timed last.
+    #[must_use]
+    pub const fn latest(&self) -> usize {
+        self.state
+    }
+
+    /// The steps of a state; what was never timed in it is of the state in which it was timed last.
     ///
     /// # Errors
-    /// A step cannot be timed.
-    pub fn calibrate(&self, rows: &[Scenario]) -> Result<Calibration, Failed> {
-        let (organisation, store) = self.processors;
-        let waker = self.launch.start(organisation, "waker", &())?;
-        let keys: BTreeSet<u32> = rows.iter().map(|row| row.key).filter(|key| *key > 0).collect();
-        let clients: BTreeSet<u32> = rows.iter().map(|row| row.clients).filter(|clients| *clients > 1).collect();
-        let encrypts = rows.iter().any(|row| row.configuration == Configuration::Sc2);
-        let tag = tag::bytes() as u64;
-        let mut steps =
-            Steps { bench: self, organisation, store, waker, tag, keys, clients, encrypts, found: Vec::new() };
-        steps.lost()?;
-        steps.of_tags()?;
-        steps.of_exchanges()?;
-        steps.of_messages()?;
-        steps.of_inserts()?;
-        steps.after_pauses()?;
-        steps.of_many_clients()?;
-        let steps = steps.found;
+    /// They are no calibration.
+    pub fn calibration(&self, state: usize, quick: bool) -> Result<Calibration, Failed> {
+        let of = self.of.get(&state);
+        let steps: Vec<Step> =
+            self.last.iter().map(|(key, last)| of.and_then(|of| of.get(key)).unwrap_or(last).clone()).collect();
         let law = |name: &&str| fit(&steps.iter().filter(|step| step.name() == **name).collect::<Vec<_>>());
         let laws = LINES.iter().filter_map(law).collect();
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -92,13 +114,36 @@ impl Bench<'_> {
                 library: "aws-lc-rs".into(),
                 build: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
             },
-            quick: self.quick,
+            quick,
             others: 0.0,
             steps,
             laws,
         };
         calibration.check()?;
         Ok(calibration)
+    }
+}
+
+impl Bench<'_> {
+    /// Times every step that these rows need, each in a process of its own.
+    ///
+    /// # Errors
+    /// A step cannot be timed.
+    pub fn calibrate(&self, rows: &[Scenario], states: &mut States, known: &mut Known) -> Result<(), Failed> {
+        let (organisation, store) = self.processors;
+        let waker = self.launch.start(organisation, "waker", &())?;
+        let keys: BTreeSet<u32> = rows.iter().map(|row| row.key).filter(|key| *key > 0).collect();
+        let clients: BTreeSet<u32> = rows.iter().map(|row| row.clients).filter(|clients| *clients > 1).collect();
+        let encrypts = rows.iter().any(|row| row.configuration == Configuration::Sc2);
+        let tag = tag::bytes() as u64;
+        let mut steps = Steps { bench: self, organisation, store, waker, tag, keys, clients, encrypts, states, known };
+        steps.lost()?;
+        steps.of_tags()?;
+        steps.of_exchanges()?;
+        steps.of_messages()?;
+        steps.of_inserts()?;
+        steps.after_pauses()?;
+        steps.of_many_clients()
     }
 }
 
@@ -135,27 +180,49 @@ struct Steps<'a> {
     /// Numbers of clients above one.
     clients: BTreeSet<u32>,
     encrypts: bool,
-    found: Vec<Step>,
+    states: &'a mut States,
+    known: &'a mut Known,
 }
 
 impl Steps<'_> {
     fn take(&mut self, it: Timed<'_>) -> Result<(), Failed> {
-        let Timed { what, bytes, after, lines, .. } = it;
+        self.keep(|steps| steps.ask(&it))
+    }
+
+    /// Times something, and keeps what was found as of the state in which it was; where the machine changed that meanwhile, it is timed again.
+    fn keep(&mut self, mut time: impl FnMut(&Self) -> Result<Vec<Step>, Failed>) -> Result<(), Failed> {
+        let mut before = self.states.now()?;
+        for left in (0..TRIES).rev() {
+            let found = time(self)?;
+            let after = self.states.now()?;
+            if before == after || left == 0 {
+                self.known.keep(after, found);
+                break;
+            }
+            before = after;
+        }
+        Ok(())
+    }
+
+    fn ask(&self, it: &Timed<'_>) -> Result<Vec<Step>, Failed> {
+        let Timed { what, bytes, after, lines, .. } = *it;
         let (keys, database) = (self.bench.keys.to_owned(), it.database.to_owned());
         let waker = after.filter(|after| after.is_asleep()).map(|_| self.waker.at());
         let seconds = self.bench.seconds * it.times;
         let spec = Spec { what, bytes, seconds, after, lines, waker, keys, database };
-        let found: Vec<Step> = self.bench.launch.ask(it.at, "step", &spec)?;
-        self.found.extend(found);
-        Ok(())
+        self.bench.launch.ask(it.at, "step", &spec)
     }
 
     /// Messages of so many bytes.
     fn messages(&mut self, bytes: u64, lines: u32, after: Option<Pause>, times: f64) -> Result<(), Failed> {
         let told = Echo { lines, queued: after == Some(Pause::QUEUED) };
-        let echo = self.bench.launch.start(self.store, "echo", &told)?;
-        self.take(Timed { lines, after, times, ..timed(self.organisation, What::Message(echo.at()), bytes) })?;
-        echo.end()
+        self.keep(|steps| {
+            let echo = steps.bench.launch.start(steps.store, "echo", &told)?;
+            let message = timed(steps.organisation, What::Message(echo.at()), bytes);
+            let found = steps.ask(&Timed { lines, after, times, ..message })?;
+            echo.end()?;
+            Ok(found)
+        })
     }
 
     /// Inserts of so many bytes into each database.
@@ -269,4 +336,35 @@ fn kernel() -> String {
     let told = std::process::Command::new("uname").arg("-sr").output().ok();
     let told = told.map(|told| String::from_utf8_lossy(&told.stdout).trim().to_owned());
     told.filter(|told| !told.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gd::steps::step;
+
+    #[test]
+    fn each_state_has_its_own_steps_and_what_it_lacks_is_of_the_last() {
+        let timed = |name: &str, micros: f64| step(name, "message", 100, &[micros * 1e-6; 4]).unwrap();
+        let mut known = Known::default();
+        known.keep(0, vec![timed("write", 4.0), timed("read", 1.0)]);
+        known.keep(1, vec![timed("write", 5.0)]);
+        let micros = |known: &Known, state: usize, name: &str| {
+            let calibration = known.calibration(state, true).unwrap();
+            (calibration.step(name, 100).unwrap().wall.mean * 1e7).round() / 10.0
+        };
+        for (rule, state, write, read) in
+            [("the first", 0, 4.0, 1.0), ("the second, which has no read", 1, 5.0, 1.0), ("one never met", 2, 5.0, 1.0)]
+        {
+            assert_eq!(
+                (micros(&known, state, "write message"), micros(&known, state, "read message")),
+                (write, read),
+                "{rule}"
+            );
+        }
+        known.keep(0, vec![timed("write", 4.2)]);
+        assert_eq!(micros(&known, 0, "write message"), 4.2, "the last timing of a state counts");
+        assert_eq!(micros(&known, 1, "write message"), 5.0, "and no other state's");
+        assert_eq!((known.latest(), known.states().collect::<Vec<_>>()), (0, vec![0, 1]));
+    }
 }

@@ -97,6 +97,9 @@ pub struct Report {
     pub parameter_count: usize,
     /// Rounds, from 1, that found the machine in another state than most did, and do not count.
     pub apart: Vec<u32>,
+    /// Share of the runs in each state of the machine, in the order of the distances of the series. Rows with ten runs in the commonest one
+    /// are of those.
+    pub states: Vec<f64>,
     /// Predictions and runs that came to no end, in all series of the folder.
     pub abandoned: Vec<String>,
     /// Everything that was found.
@@ -112,7 +115,9 @@ pub fn of(series: Series) -> Report {
         by_row.entry((row.database, row.clients, row.configuration, row.key)).or_default().push(single);
     }
     let apart = apart(&by_row);
-    let rows: Vec<Row> = by_row.values().filter_map(|singles| row(singles, &apart)).collect();
+    let states = shares(&series);
+    let common = (0..states.len()).max_by(|one, other| states[*one].total_cmp(&states[*other]).then(other.cmp(one)));
+    let rows: Vec<Row> = by_row.values().filter_map(|singles| row(singles, &apart, common)).collect();
     let parameters: BTreeSet<&String> = series.singles.iter().flat_map(|it| &it.prediction.parameters).collect();
     let parameters: Vec<String> = parameters.into_iter().cloned().collect();
     let verdict = |cell: fn(&Row) -> &Cell, goals| verdict(&rows, cell, goals);
@@ -121,7 +126,7 @@ pub fn of(series: Series) -> Report {
     let p95 = verdict(|row| &row.p95, (GOALS.2, GOALS.2));
     let abandoned = abandoned(&series);
     let parameter_count = parameters.len();
-    Report { rows, throughput, processor, p95, parameters, parameter_count, apart, abandoned, series }
+    Report { rows, throughput, processor, p95, parameters, parameter_count, apart, states, abandoned, series }
 }
 
 /// Measures, compares, and writes `report.json`, `report.html` and `report.svg` beside the register; progress goes to standard error.
@@ -161,10 +166,20 @@ fn apart(by_row: &BTreeMap<Order, Vec<&Single>>) -> Vec<u32> {
     numbers.into_iter().zip(counted).filter(|(_, counted)| !counted).map(|(round, _)| round).collect()
 }
 
-/// Of the rounds that are not `apart`.
-fn row(singles: &[&Single], apart: &[u32]) -> Option<Row> {
+/// Share of the runs that were in each state.
+fn shares(series: &Series) -> Vec<f64> {
+    let count = |state: usize| series.singles.iter().filter(|single| single.state == state).count();
+    let all = series.singles.len().max(1) as f64;
+    (0..series.distances.len()).map(|state| count(state) as f64 / all).collect()
+}
+
+/// Of the rounds that are not `apart`, and where enough of its runs are in the commonest state, of those: the median of what two machines do
+/// lies somewhere between them.
+fn row(singles: &[&Single], apart: &[u32], common: Option<usize>) -> Option<Row> {
     let scenario = singles.first()?.scenario;
     let counted: Vec<&Single> = singles.iter().copied().filter(|single| !apart.contains(&single.round)).collect();
+    let alike: Vec<&Single> = counted.iter().copied().filter(|single| Some(single.state) == common).collect();
+    let counted = if alike.len() >= RUNS { alike } else { counted };
     let cell = |predicted: fn(&Single) -> f64, measured: fn(&Single) -> f64, limit: f64| {
         let values = |singles: &[&Single], of: fn(&Single) -> f64| singles.iter().map(|it| of(it)).collect::<Vec<_>>();
         let whole = cell(&values(singles, predicted), &values(singles, measured), limit)?;
@@ -207,7 +222,10 @@ fn verdict(rows: &[Row], cell: fn(&Row) -> &Cell, (worst_goal, median_goal): (f6
 
 #[cfg(test)]
 mod tests {
+    use cost::reproduce::here::Prediction;
+
     use super::*;
+    use crate::gd::organisation::Outcome;
 
     fn row(error: f64, half_width: f64) -> Row {
         let (measurable, all) = (half_width <= MEASURABLE, (error, half_width));
@@ -236,6 +254,45 @@ mod tests {
         ] {
             let verdict = verdict(&rows, |row| &row.throughput, (2.0, 1.0));
             assert_eq!((verdict.met, verdict.worst), (met, worst), "{rule}");
+        }
+    }
+
+    /// One row, each of its runs as fast as the state in which it was, of which everything but that is predicted as it is.
+    fn singles(states: &[usize]) -> Vec<Single> {
+        let single = |(round, state): (u32, &usize)| {
+            let (tags, state) = ([100, 80][*state], *state);
+            let time = 1.0 / tags as f64;
+            let prediction = Prediction {
+                throughput: tags as f64 * if state == 0 { 1.01 } else { 1.05 },
+                processor: time,
+                at_store: time,
+                p95: time,
+                organisation: 1.0,
+                store: 1.0,
+                parameters: Vec::new(),
+            };
+            let outcome =
+                Outcome { tags, seconds: 1.0, processor: 1.0, at_store: 1.0, mean: time, p50: time, p95: time };
+            let (prediction_id, run_id) = (format!("p{round}"), format!("r{round}"));
+            let scenario = Scenario::all(&[super::super::Kind::Sqlite], &[2048], &[1])[0];
+            Single { round, scenario, state, prediction_id, prediction, run_id, outcome }
+        };
+        (1..).zip(states).map(single).collect()
+    }
+
+    #[test]
+    fn a_row_is_of_the_commonest_state_where_that_has_runs_enough() {
+        let mixed = |one: usize, other: usize| [vec![0; one], vec![1; other]].concat();
+        for (rule, states, common, runs, measured, error) in [
+            ("enough", mixed(12, 9), 0, 12, 100.0, 1.0),
+            ("the rarer one is not asked", mixed(9, 12), 1, 12, 80.0, 5.0),
+            ("too few of any", mixed(9, 3), 0, 12, 100.0, 1.0),
+            ("one state", mixed(11, 0), 0, 11, 100.0, 1.0),
+        ] {
+            let singles = singles(&states);
+            let row = super::row(&singles.iter().collect::<Vec<_>>(), &[], Some(common)).unwrap();
+            assert_eq!((row.runs, row.throughput.measured), (runs, measured), "{rule}");
+            assert!((row.throughput.error - error).abs() < 1e-9, "{rule}: {}", row.throughput.error);
         }
     }
 

@@ -1,13 +1,19 @@
 //! Rounds: in each every step is timed anew, every row is predicted from that and written into the register, and only then every row is run
 //! once, in an order that changes. So the last of the rounds is no further from its steps than the first, whatever the machine does meanwhile.
+//!
+//! A machine whose processors are now nearer to each other, now further apart ([`crate::distance`]) is several machines: each step is kept as of
+//! the state in which it was timed, a row is predicted for each of them, and a run is compared with what was predicted for the state in which
+//! it began and ended.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use cost::calibration::Calibration;
 use cost::reproduce::here::Prediction;
 use serde::Serialize;
 use serde_json::json;
 
-use super::calibrate::Bench;
+use super::calibrate::{Bench, Known, TRIES};
 use super::launch::Launch;
 use super::organisation::{self, Outcome};
 
@@ -15,6 +21,7 @@ use super::register::{Entry, Event, Register};
 use super::{Kind, Scenario, accounts, crypt, postgres, predict, store};
 use crate::awake::Awake;
 use crate::clock::Stopwatch;
+use crate::distance::States;
 use crate::random::Random;
 use crate::scratch::Scratch;
 use crate::{Failed, process};
@@ -49,7 +56,7 @@ impl Plan {
     /// by a few long ones: between two of them it has become another.
     #[must_use]
     pub fn new(quick: bool) -> Self {
-        let (rounds, seconds, limit) = if quick { (10, 0.2, 292.0) } else { (60, 0.28, 1_860.0) };
+        let (rounds, seconds, limit) = if quick { (10, 0.17, 292.0) } else { (60, 0.28, 1_860.0) };
         Self {
             rounds,
             seconds,
@@ -78,9 +85,11 @@ pub struct Single {
     pub round: u32,
     /// The row.
     pub scenario: Scenario,
+    /// The state of the machine, as its place among the distances of the series.
+    pub state: usize,
     /// In the register.
     pub prediction_id: String,
-    /// What was predicted.
+    /// What was predicted for this state.
     pub prediction: Prediction,
     /// In the register.
     pub run_id: String,
@@ -97,6 +106,9 @@ pub struct Series {
     pub plan: Plan,
     /// Model of the processor.
     pub machine: String,
+    /// How long a line of the cache took from one processor to the other in each state in which the machine was met, seconds: the shortest and
+    /// the longest.
+    pub distances: Vec<[f64; 2]>,
     /// All rows of all rounds.
     pub singles: Vec<Single>,
     /// What could not be measured, and why.
@@ -107,6 +119,25 @@ pub struct Series {
     pub register: Vec<Entry>,
     /// Seconds for all of it.
     pub seconds: f64,
+}
+
+/// What is predicted of a row.
+struct Foreseen {
+    row: Scenario,
+    id: String,
+    /// Of its line in the register.
+    hash: String,
+    /// For each state in which steps were timed.
+    of: BTreeMap<usize, Prediction>,
+    /// The state in which the last of them was: of it is what is predicted for one that was never met.
+    latest: usize,
+}
+
+impl Foreseen {
+    fn prediction(&self, state: usize) -> Result<&Prediction, Failed> {
+        let prediction = self.of.get(&state).or_else(|| self.of.get(&self.latest));
+        Ok(prediction.ok_or("no step was timed")?)
+    }
 }
 
 struct Place<'a> {
@@ -130,6 +161,7 @@ pub fn measure(launch: &Launch, plan: &Plan, folder: &Path, say: &mut dyn FnMut(
         id,
         plan: plan.clone(),
         machine: process::machine(),
+        distances: Vec::new(),
         singles: Vec::new(),
         unmeasured: Vec::new(),
         stolen: 0.0,
@@ -190,6 +222,7 @@ impl Place<'_> {
         let kinds: Vec<Kind> = self.databases.iter().map(|(kind, _)| *kind).collect();
         let mut rows = Scenario::all(&kinds, &self.plan.keys, &self.plan.clients);
         let (mut random, mut longest) = (Random::new(1), 0.0_f64);
+        let (mut states, mut known) = (States::new(self.processors), Known::default());
         for round in 1..=self.plan.rounds {
             let begun = watch.seconds();
             if begun + longest > self.plan.limit {
@@ -198,55 +231,111 @@ impl Place<'_> {
             }
             shuffle(&mut rows, &mut random);
             say(&format!("round {round} of {}", self.plan.rounds));
-            self.round(round, &rows, register, series, say)?;
+            let bench = Bench {
+                launch: self.launch,
+                processors: self.processors,
+                keys: &self.keys,
+                databases: &self.databases,
+                seconds: self.plan.step_seconds,
+                quick: self.plan.quick,
+            };
+            bench.calibrate(&rows, &mut states, &mut known)?;
+            for foreseen in self.foresee(round, &rows, &known, &states, register)? {
+                self.try_out(round, &foreseen, &mut states, register, series, say)?;
+            }
+            register.sign()?;
+            series.distances = states.distances();
             longest = longest.max(watch.seconds() - begun);
         }
         Ok(())
     }
 
-    fn round(
+    /// Predicts every row, and writes that into the register.
+    fn foresee(
         &self,
         round: u32,
         rows: &[Scenario],
+        known: &Known,
+        states: &States,
         register: &mut Register,
+    ) -> Result<Vec<Foreseen>, Failed> {
+        let of = known.states().map(|state| Ok((state, known.calibration(state, self.plan.quick)?)));
+        let of = of.collect::<Result<BTreeMap<_, _>, Failed>>()?;
+        let steps = format!("c{}", register.number());
+        let more = json!({"distances": states.distances(), "states": of});
+        register.write(Event::Calibrated, &steps, "steps", &more)?;
+        let mut foreseen = Vec::new();
+        for (row, of) in rows.iter().zip(self.predict(rows, &of)?) {
+            let (id, latest) = (format!("p{}", register.number()), known.latest());
+            let more = json!({"round": round, "steps": steps, "states": of, "latest": latest});
+            let hash = register.write(Event::Predicted, &id, &row.name(), &more)?;
+            foreseen.push(Foreseen { row: *row, id, hash, of, latest });
+        }
+        Ok(foreseen)
+    }
+
+    /// Predicts rows for each of these states, on both processors: nothing is timed meanwhile.
+    fn predict(
+        &self,
+        rows: &[Scenario],
+        states: &BTreeMap<usize, Calibration>,
+    ) -> Result<Vec<BTreeMap<usize, Prediction>>, Failed> {
+        let predict = |row: &Scenario| {
+            let of = states.iter().map(|(state, steps)| Ok((*state, predict::of(steps, row, self.plan.reuse)?)));
+            of.collect::<Result<BTreeMap<_, _>, Failed>>()
+        };
+        let half = rows.len().div_ceil(2).max(1);
+        std::thread::scope(|scope| {
+            let parts: Vec<_> = rows
+                .chunks(half)
+                .map(|part| scope.spawn(move || part.iter().map(predict).collect::<Result<Vec<_>, _>>()))
+                .collect();
+            let mut all = Vec::new();
+            for part in parts {
+                all.extend(part.join().map_err(|_| "a thread that predicts has ended")??);
+            }
+            Ok(all)
+        })
+    }
+
+    /// Runs what was predicted; where the machine changes its state meanwhile, once more.
+    fn try_out(
+        &self,
+        round: u32,
+        foreseen: &Foreseen,
+        states: &mut States,
+        register: &Register,
         series: &mut Series,
         say: &mut dyn FnMut(&str),
     ) -> Result<(), Failed> {
-        let bench = Bench {
-            launch: self.launch,
-            processors: self.processors,
-            keys: &self.keys,
-            databases: &self.databases,
-            seconds: self.plan.step_seconds,
-            quick: self.plan.quick,
-        };
-        let calibration = bench.calibrate(rows)?;
-        let steps = format!("c{}", register.number());
-        register.write(Event::Calibrated, &steps, "steps", &calibration)?;
-        let mut predicted = Vec::new();
-        for row in rows {
-            let prediction = predict::of(&calibration, row, self.plan.reuse)?;
-            let id = format!("p{}", register.number());
-            let more = json!({"round": round, "steps": steps, "prediction": prediction});
-            let hash = register.write(Event::Predicted, &id, &row.name(), &more)?;
-            predicted.push((*row, id, hash, prediction));
-        }
-        for (row, prediction_id, hash, prediction) in predicted {
-            let run_id = format!("r{}", prediction_id.trim_start_matches('p'));
-            let more = json!({"prediction": prediction_id, "sha256": hash});
-            register.write(Event::Begun, &run_id, &row.name(), &more)?;
-            match self.run(&row) {
-                Ok(outcome) => {
-                    register.write(Event::Ended, &run_id, &row.name(), &outcome)?;
-                    series.singles.push(Single { round, scenario: row, prediction_id, prediction, run_id, outcome });
-                }
-                Err(error) => {
-                    say(&format!("{}: {error}", row.name()));
-                    register.write(Event::Abandoned, &run_id, &row.name(), &json!({"why": error.to_string()}))?;
-                }
+        let (row, name) = (foreseen.row, foreseen.row.name());
+        let mut state = states.now()?;
+        for attempt in 1..=TRIES {
+            let mut run_id = format!("r{}", foreseen.id.trim_start_matches('p'));
+            if attempt > 1 {
+                run_id = format!("{run_id}.{attempt}");
             }
+            let more = json!({"prediction": foreseen.id, "sha256": foreseen.hash, "state": state});
+            register.write(Event::Begun, &run_id, &name, &more)?;
+            let run = self.run(&row);
+            let after = states.now()?;
+            let why = match run {
+                Err(error) => error.to_string(),
+                Ok(_) if after != state => "the machine changed its state meanwhile".to_owned(),
+                Ok(outcome) => {
+                    register.write(Event::Ended, &run_id, &name, &outcome)?;
+                    let prediction = foreseen.prediction(state)?.clone();
+                    let prediction_id = foreseen.id.clone();
+                    let single = Single { round, scenario: row, state, prediction_id, prediction, run_id, outcome };
+                    series.singles.push(single);
+                    return Ok(());
+                }
+            };
+            say(&format!("{name}: {why}"));
+            register.write(Event::Abandoned, &run_id, &name, &json!({"why": why}))?;
+            state = after;
         }
-        register.sign()
+        Ok(())
     }
 
     /// Runs a row once.
