@@ -116,14 +116,13 @@ impl Guard {
         self.put_back(owner, link, now);
     }
 
-    /// Whether the session that is shared where the server is full is open, or the server has no room for it either. Until then
-    /// nobody opens another: it could be the last one for which there is room. Gives what is in the way, if that is known.
+    /// Whether the session that is shared where the server is full is open, or was refused. Until then nobody opens another: it
+    /// could be the last one for which there is room. Gives why the server is out of reach, if it is.
     pub(super) fn pool_has_its_room(&mut self, pool: usize, now: Now) -> Result<(), Option<StatusCode>> {
         self.open_pool(pool, now);
-        match self.links.get(&Owner::Pool(pool)) {
-            Some(pool) if !pool.is_active() && pool.trouble != Some(StatusCode::BadTooManySessions) => {
-                Err(pool.trouble)
-            }
+        let pool = self.links.get(&Owner::Pool(pool)).filter(|pool| !pool.is_active());
+        match pool.map(|pool| pool.trouble) {
+            Some(trouble) if !is_refusal(trouble) => Err(trouble),
             _ => Ok(()),
         }
     }
@@ -215,7 +214,7 @@ impl Guard {
             self.tell(owner, ClientEvent::Answer(call, Err(StatusCode::BadConnectionClosed)));
         }
         self.tell_all(pool, false, || ClientEvent::Disconnected(status));
-        if link.trouble == Some(StatusCode::BadTooManySessions) {
+        if is_refusal(link.trouble) {
             self.end_waiting(pool, now);
         }
     }
@@ -366,6 +365,13 @@ impl Guard {
         self.last_wire += 1;
         LinkId(self.last_wire)
     }
+}
+
+/// Whether a server has said no, as against one that could not be reached: it may say something else to others.
+fn is_refusal(trouble: Option<StatusCode>) -> bool {
+    use StatusCode as S;
+    let away = [S::BadConnectionRejected, S::BadConnectionClosed, S::BadTimeout, S::BadCommunicationError];
+    trouble.is_some_and(|trouble| !away.contains(&trouble))
 }
 
 /// Sends a request; gives the event for its session if that is known already.

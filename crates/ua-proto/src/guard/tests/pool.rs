@@ -8,7 +8,7 @@ use super::layout::layout;
 use super::subscriptions::{publish, set, subscribe, told};
 use super::world::*;
 use crate::client::{CallId, Response};
-use crate::guard::Sharing;
+use crate::guard::{Input, Sharing, Upstream};
 use crate::server::{ConnId, ServerLimits};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -330,6 +330,31 @@ fn who_finds_no_session_to_share_is_told_and_served_later() {
         let response: ReadResponse = world.ask(client, read(&["Setpoint"])).unwrap();
         assert_eq!(response.results.unwrap()[0].status(), StatusCode::Good);
     }
+}
+
+/// A server that turns the shared session away for a reason of its own may take others.
+#[test]
+fn nobody_waits_for_a_shared_session_that_was_refused() {
+    let mut world = sharing(Sharing::WhenFull);
+    world.hold = true;
+    let client = world.client();
+    let call = world.send(client, read(&["Setpoint"]));
+    world.run();
+    let dialed: Vec<_> = world.wires.values().copied().collect();
+    assert_eq!(dialed.len(), 1, "the shared one comes first");
+    world.held.clear();
+    let mut refusal = b"ERRF".to_vec();
+    for word in [16, StatusCode::BadTcpNotEnoughResources.bits(), u32::MAX] {
+        refusal.extend_from_slice(&word.to_le_bytes());
+    }
+    world.guard.handle_input(Input::Up { link: dialed[0], event: Upstream::Bytes(&refusal) }, world.now);
+    world.release();
+    world.pass(Duration::from_millis(1));
+    let answer = world.answer(client, call).expect("an answer").and_then(ReadResponse::try_from).unwrap();
+    assert_eq!(answer.results.unwrap()[0].status(), StatusCode::Good);
+    assert_eq!(world.plant.load().1, 1, "that of the client");
+    world.pass(SECOND);
+    assert_eq!(world.plant.load().1, 2, "and the shared one, later");
 }
 
 #[test]
