@@ -47,6 +47,7 @@ fn usual() -> Vec<(&'static str, u64, f64)> {
         ("lose processor", 0, 0.0),
         ("lose interruption", 0, 0.0),
         ("lose neighbour", 0, 0.0),
+        ("lose neighbour-sqlite", 0, 0.0),
     ]
 }
 
@@ -91,6 +92,28 @@ fn many_clients_are_served_as_fast_as_the_busier_node_allows_and_wait_for_all_be
             near(net(&setting(configuration, clients, 0)), it.throughput, 0.01, "the net");
             near(it.p95, busiest * MICRO * f64::from(clients), 0.01, "p95");
         }
+    }
+}
+
+#[test]
+fn each_end_loses_of_its_own_speed_what_it_loses_while_the_other_works() {
+    // Alone, the store would have 111 for each and the organisation 68 meanwhile; signing, the organisation has 374, and the store 111.
+    for (rule, configuration, organisation, store, micros) in [
+        ("the store has most to do", "SC0", 0.0, 0.2, 111.0 / (1.0 - 0.2 * 68.0 / 111.0)),
+        ("what the other loses costs nothing", "SC0", 0.2, 0.0, 111.0),
+        ("nor here", "SC1", 0.0, 0.2, 374.0),
+        ("the organisation has most to do", "SC1", 0.2, 0.0, 374.0 / (1.0 - 0.2 * 111.0 / 374.0)),
+    ] {
+        let lost = |(name, bytes, micros): (&'static str, u64, f64)| match name {
+            "lose neighbour" => (name, bytes, organisation / MICRO),
+            "lose neighbour-sqlite" => (name, bytes, store / MICRO),
+            _ => (name, bytes, micros),
+        };
+        let steps: Vec<_> = usual().into_iter().map(lost).collect();
+        let it = predicted(&steps, &setting(configuration, 8, 0));
+        near(it.throughput, 1e6 / micros, 0.003, rule);
+        // One client's ends work one after the other.
+        near(predicted(&steps, &setting("SC0", 1, 0)).throughput, 1e6 / 193.0, 1e-4, rule);
     }
 }
 

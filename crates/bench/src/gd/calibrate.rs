@@ -8,7 +8,7 @@ use cost::reproduce::here::Pause;
 
 use super::launch::{Launch, Listening};
 use super::message::Echo;
-use super::steps::{Spec, What};
+use super::steps::{Beside, Spec, What};
 use super::{Configuration, Kind, Scenario, tag};
 use crate::distance::States;
 use crate::{Failed, clock, process};
@@ -247,8 +247,13 @@ impl Steps<'_> {
     /// What others take of the processors, and these of each other.
     fn lost(&mut self) -> Result<(), Failed> {
         self.take(Timed { times: OF_LOST, ..timed(self.organisation, What::Lost, 0) })?;
-        let beside = What::Neighbour(self.store, self.keys.first().copied());
-        self.take(Timed { times: OF_MESSAGES, ..timed(self.organisation, beside, self.tag) })
+        let beside = What::Neighbour(self.store, self.keys.first().map_or(Beside::Other, |bits| Beside::Sign(*bits)));
+        self.take(Timed { times: OF_MESSAGES, ..timed(self.organisation, beside, self.tag) })?;
+        for (kind, database) in self.bench.databases {
+            let beside = What::Neighbour(self.organisation, Beside::Insert(*kind));
+            self.take(Timed { times: OF_INSERTS, database, ..timed(self.store, beside, self.tag) })?;
+        }
+        Ok(())
     }
 
     fn of_tags(&mut self) -> Result<(), Failed> {

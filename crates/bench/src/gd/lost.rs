@@ -21,6 +21,7 @@ const SETTLES: f64 = 1e-3;
 pub(super) fn neighbour(
     seconds: f64,
     processor: usize,
+    algorithm: &str,
     op: &mut dyn FnMut() -> Result<(), Failed>,
 ) -> Result<Vec<Step>, Failed> {
     let (works, ends) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -62,7 +63,7 @@ pub(super) fn neighbour(
     })?;
     // Each was interrupted as often as the other on the whole, not one by one.
     let middle = record::median(&shares).ok_or("no time was measured")?.max(0.0);
-    let mut step = step("lose", "neighbour", 0, &[middle, middle])?;
+    let mut step = step("lose", algorithm, 0, &[middle, middle])?;
     step.wall = summary(&[middle, middle]).ok_or("no time was measured")?;
     step.cpu = step.wall;
     Ok(vec![step])

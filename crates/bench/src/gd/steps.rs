@@ -46,8 +46,20 @@ pub enum What {
     Insert(Kind),
     /// What others take of a processor.
     Lost,
-    /// What work on this other processor takes of it; signatures with keys of so many bits are timed, or other work without keys.
-    Neighbour(usize, Option<u32>),
+    /// What work on this other processor takes of it.
+    Neighbour(usize, Beside),
+}
+
+/// What is timed beside a busy processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Beside {
+    /// Work that is no step.
+    Other,
+    /// Signatures with RSA keys of so many bits.
+    Sign(u32),
+    /// Inserts: they have more to do with memory.
+    Insert(Kind),
 }
 
 /// What the process is told.
@@ -131,18 +143,7 @@ pub fn take(spec: &Spec) -> Result<Vec<Step>, Failed> {
         What::Message(with) => messages(spec, with),
         What::Insert(kind) => Ok(vec![inserts(spec, kind, &content)?]),
         What::Lost => lost::processor(spec.seconds),
-        What::Neighbour(processor, bits) => {
-            let mut signature = Vec::new();
-            let (keys, digest) = (bits.map(keys).transpose()?, digest(&SHA256, &content));
-            let mut own = Disturb::new();
-            lost::neighbour(spec.seconds, processor, &mut || match &keys {
-                Some(keys) => keys.sign_digest(&digest, &mut signature),
-                None => {
-                    own.run(100e-6);
-                    Ok(())
-                }
-            })
-        }
+        What::Neighbour(processor, beside) => besides(spec, processor, beside, &content),
     }
 }
 
@@ -292,6 +293,34 @@ fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
     step.wall = summary(&times).ok_or("no insert")?;
     step.cpu = summary(&processor).ok_or("no insert")?;
     Ok(step)
+}
+
+/// What an operation loses beside a busy processor.
+fn besides(spec: &Spec, processor: usize, beside: Beside, content: &[u8]) -> Result<Vec<Step>, Failed> {
+    let mut own = Disturb::new();
+    let lose = |algorithm: &str, op: &mut dyn FnMut() -> Result<(), Failed>| {
+        lost::neighbour(spec.seconds, processor, algorithm, op)
+    };
+    match beside {
+        Beside::Other => lose("neighbour", &mut || {
+            own.run(100e-6);
+            Ok(())
+        }),
+        Beside::Sign(bits) => {
+            let keys = Keys::read(&spec.keys, Side::Organisation, bits)?;
+            let (digest, mut signature) = (digest(&SHA256, content), Vec::new());
+            lose("neighbour", &mut || keys.sign_digest(&digest, &mut signature))
+        }
+        Beside::Insert(kind) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let (mut database, mut number) = (runtime.block_on(Database::open(kind, &spec.database))?, 0);
+            lose(&format!("neighbour-{}", kind.word()), &mut || {
+                number += 1;
+                own.run(Pause::SOON.seconds());
+                runtime.block_on(database.put(0, number, content))
+            })
+        }
+    }
 }
 
 /// Timings of a step at least. Each 32nd operation with a private RSA key makes new blinding values, which takes half as long again; three of

@@ -47,8 +47,8 @@ pub(super) struct Work {
     wake: f64,
     /// Part of the processors that the programs have.
     speed: f64,
-    /// Part of a processor that is lost while the other end works.
-    beside: f64,
+    /// Part of its processor that each end loses while the other works.
+    beside: [f64; 2],
 }
 
 /// What comes of it.
@@ -101,7 +101,7 @@ impl Work {
         } else {
             [usual.clone(), usual.clone(), usual]
         };
-        let beside = if setting.clients > 1 { steps.beside()? } else { 0.0 };
+        let beside = if setting.clients > 1 { steps.beside()? } else { [0.0; 2] };
         Ok(Self { visits, exchange, wake: steps.wake()?, speed: 1.0 - steps.lost()?, beside })
     }
 }
@@ -134,12 +134,12 @@ struct Client {
 /// give the same numbers.
 pub(super) fn run(work: &Work, setting: &Setting) -> Found {
     let (first, ends) = through(work, setting, [work.speed; 2]);
-    if work.beside == 0.0 {
+    if work.beside == [0.0; 2] {
         return first;
     }
-    let speed =
-        |end: End| work.speed * (1.0 - work.beside * if end.worked > 0.0 { end.both / end.worked } else { 0.0 });
-    through(work, setting, ends.map(speed)).0
+    let both = |end: End| if end.worked > 0.0 { end.both / end.worked } else { 0.0 };
+    let speed = |end: usize| work.speed * (1.0 - work.beside[end] * both(ends[end]));
+    through(work, setting, [speed(0), speed(1)]).0
 }
 
 fn through(work: &Work, setting: &Setting, speeds: [f64; 2]) -> (Found, [End; 2]) {
@@ -338,7 +338,7 @@ mod tests {
         let visit = |work| Visit { work: vec![[always(work); 2]], to_asleep: always(13.0), to_awake: always(3.0) };
         let usual = [visit(organisation), visit(store)];
         let visits = [usual.clone(), usual.clone(), usual];
-        let work = Work { visits, exchange: false, wake: 7e-6, speed: 1.0, beside: 0.0 };
+        let work = Work { visits, exchange: false, wake: 7e-6, speed: 1.0, beside: [0.0; 2] };
         let (configuration, database) = ("SC0".to_owned(), "sqlite".to_owned());
         run(&work, &Setting { configuration, key: 0, database, clients, period: 0, tag: 0 }).throughput
     }

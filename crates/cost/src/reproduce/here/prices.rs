@@ -19,6 +19,8 @@ const BLOCK: u64 = 16;
 const USUAL_MESSAGES: ([&str; 3], f64) = (["write ", "read ", "exchange "], 250e-6);
 
 const LOST: &str = "lose processor";
+/// And while the other end is at work.
+const BESIDE: &str = "lose neighbour";
 const INTERRUPTION: &str = "lose interruption";
 
 /// Timings so many times as long as the median of their step were interrupted by something that is no part of it, and are left out; not
@@ -232,9 +234,11 @@ impl<'a> Steps<'a> {
         Ok(step.cpu.mean.clamp(0.0, self.lost()?))
     }
 
-    /// The share of a processor that is lost while the other one is at work.
-    pub(super) fn beside(&mut self) -> Result<f64, Fault> {
-        Ok(self.sample("lose neighbour")?.mean.clamp(0.0, 0.9))
+    /// The shares of their processors that the organisation and the store lose while the other is at work: most of what the store does is to insert.
+    pub(super) fn beside(&mut self) -> Result<[f64; 2], Fault> {
+        let store = format!("{BESIDE}-{}", self.setting.database);
+        let mut share = |name: &str| Ok::<_, Fault>(self.sample(name)?.mean.clamp(0.0, 0.9));
+        Ok([share(BESIDE)?, share(&store)?])
     }
 
     /// The price list of the operations that mechanisms consist of, as far as this setting needs them.
