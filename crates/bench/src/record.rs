@@ -55,12 +55,29 @@ const SAMPLES: u32 = 2_000;
 /// or one that is not a number.
 #[must_use]
 pub fn half(values: &[f64]) -> Option<f64> {
+    half_of_groups(&[values.to_vec()])
+}
+
+/// The mean of the medians of some groups, each as heavy as it is large. `None` where a group has none.
+#[must_use]
+pub fn median_of_groups(groups: &[Vec<f64>]) -> Option<f64> {
+    let all = groups.iter().map(Vec::len).sum::<usize>().max(1) as f64;
+    let parts = groups.iter().map(|group| Some(median(group)? * group.len() as f64 / all));
+    parts.collect::<Option<Vec<_>>>().filter(|parts| !parts.is_empty()).map(|parts| parts.iter().sum())
+}
+
+/// The same as [`half`] of [`median_of_groups`]: each group is drawn from by itself.
+#[must_use]
+pub fn half_of_groups(groups: &[Vec<f64>]) -> Option<f64> {
     let mut random = Random::new(3);
-    let count = u32::try_from(values.len()).ok()?;
     let mut medians = Vec::new();
     for _ in 0..SAMPLES {
-        let sample: Vec<f64> = (0..count).map(|_| values[random.below(count) as usize]).collect();
-        medians.push(median(&sample)?);
+        let mut sample = Vec::new();
+        for group in groups {
+            let count = u32::try_from(group.len()).ok()?;
+            sample.push((0..count).map(|_| group[random.below(count) as usize]).collect());
+        }
+        medians.push(median_of_groups(&sample)?);
     }
     medians.sort_by(f64::total_cmp);
     let at = |share: f64| medians.get((share * f64::from(SAMPLES)) as usize).copied();

@@ -13,7 +13,7 @@ pub use self::show::{conclusions, html, svg, text};
 use super::Scenario;
 use super::launch::Launch;
 use super::run::{Plan, Series, Single, measure};
-use crate::record::{half, median};
+use crate::record::{half_of_groups, median, median_of_groups};
 use crate::{Failed, files, state};
 
 /// The largest half of an interval, %, of what counts as measurable.
@@ -24,6 +24,8 @@ const GOALS: (f64, f64, f64) = (2.0, 1.0, 10.0);
 const UNMEASURABLE: f64 = 0.2;
 /// Runs that a row needs.
 const RUNS: usize = 10;
+/// Runs of a state that has a median.
+const OF_STATE: usize = 3;
 
 /// A figure of a row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -98,7 +100,7 @@ pub struct Report {
     /// Rounds, from 1, that found the machine in another state than most did, and do not count.
     pub apart: Vec<u32>,
     /// Share of the runs in each state of the machine, in the order of the distances of the series. Rows with ten runs in the commonest one
-    /// are of those.
+    /// are of those; in others each state is as heavy as it was common.
     pub states: Vec<f64>,
     /// Predictions and runs that came to no end, in all series of the folder.
     pub abandoned: Vec<String>,
@@ -173,24 +175,37 @@ fn shares(series: &Series) -> Vec<f64> {
     (0..series.distances.len()).map(|state| count(state) as f64 / all).collect()
 }
 
-/// Of the rounds that are not `apart`, and where enough of its runs are in the commonest state, of those: the median of what two machines do
-/// lies somewhere between them.
+/// The runs of a row that are compared, by the state in which they were: the median of what two machines do lies somewhere between them. Of
+/// those in the commonest state where they are enough; else each state is as heavy as it was common; together only where that leaves too few.
+fn alike<'a>(counted: &[&'a Single], common: Option<usize>) -> Vec<Vec<&'a Single>> {
+    let mut by_state: BTreeMap<usize, Vec<&Single>> = BTreeMap::new();
+    for single in counted {
+        by_state.entry(single.state).or_default().push(*single);
+    }
+    if let Some(alike) = common.and_then(|common| by_state.get(&common)).filter(|alike| alike.len() >= RUNS) {
+        return vec![alike.clone()];
+    }
+    let groups: Vec<_> = by_state.into_values().filter(|group| group.len() >= OF_STATE).collect();
+    if groups.iter().map(Vec::len).sum::<usize>() >= RUNS { groups } else { vec![counted.to_vec()] }
+}
+
+/// Of the rounds that are not `apart`.
 fn row(singles: &[&Single], apart: &[u32], common: Option<usize>) -> Option<Row> {
     let scenario = singles.first()?.scenario;
     let counted: Vec<&Single> = singles.iter().copied().filter(|single| !apart.contains(&single.round)).collect();
-    let alike: Vec<&Single> = counted.iter().copied().filter(|single| Some(single.state) == common).collect();
-    let counted = if alike.len() >= RUNS { alike } else { counted };
+    let groups = alike(&counted, common);
     let cell = |predicted: fn(&Single) -> f64, measured: fn(&Single) -> f64, limit: f64| {
-        let values = |singles: &[&Single], of: fn(&Single) -> f64| singles.iter().map(|it| of(it)).collect::<Vec<_>>();
-        let whole = cell(&values(singles, predicted), &values(singles, measured), limit)?;
+        let values = |group: &[&Single], of: fn(&Single) -> f64| group.iter().map(|it| of(it)).collect::<Vec<_>>();
+        let whole = cell(&[values(singles, predicted)], &[values(singles, measured)], limit)?;
+        let of = |of: fn(&Single) -> f64| groups.iter().map(|group| values(group, of)).collect::<Vec<_>>();
         // A row whose runs all lie apart stays a row, and is not measurable.
-        let cell = cell(&values(&counted, predicted), &values(&counted, measured), limit);
+        let cell = cell(&of(predicted), &of(measured), limit);
         Some(cell.map_or(Cell { measurable: false, ..whole.clone() }, |cell| Cell { all: whole.all, ..cell }))
     };
     Some(Row {
         scenario,
         name: scenario.name(),
-        runs: counted.len(),
+        runs: groups.iter().map(Vec::len).sum(),
         throughput: cell(|it| it.prediction.throughput, |it| it.outcome.tags as f64 / it.outcome.seconds, MEASURABLE)?,
         processor: cell(|it| it.prediction.processor, |it| it.outcome.processor / it.outcome.tags as f64, MEASURABLE)?,
         p95: cell(|it| it.prediction.p95, |it| it.outcome.p95, MEASURABLE)?,
@@ -199,11 +214,12 @@ fn row(singles: &[&Single], apart: &[u32], common: Option<usize>) -> Option<Row>
     })
 }
 
-fn cell(predicted: &[f64], measured: &[f64], limit: f64) -> Option<Cell> {
-    let (predicted, middle) = (median(predicted)?, median(measured)?);
-    let half_width = if measured.len() < 3 { f64::MAX } else { half(measured)? / middle * 100.0 };
+fn cell(predicted: &[Vec<f64>], measured: &[Vec<f64>], limit: f64) -> Option<Cell> {
+    let (predicted, middle) = (median_of_groups(predicted)?, median_of_groups(measured)?);
+    let runs: usize = measured.iter().map(Vec::len).sum();
+    let half_width = if runs < 3 { f64::MAX } else { half_of_groups(measured)? / middle * 100.0 };
     let error = (predicted / middle - 1.0) * 100.0;
-    let measurable = measured.len() >= RUNS && half_width <= limit;
+    let measurable = runs >= RUNS && half_width <= limit;
     Some(Cell { predicted, measured: middle, half_width, error, measurable, all: (error, half_width) })
 }
 
@@ -260,7 +276,7 @@ mod tests {
     /// One row, each of its runs as fast as the state in which it was, of which everything but that is predicted as it is.
     fn singles(states: &[usize]) -> Vec<Single> {
         let single = |(round, state): (u32, &usize)| {
-            let (tags, state) = ([100, 80][*state], *state);
+            let (tags, state) = ([100, 80, 60][*state], *state);
             let time = 1.0 / tags as f64;
             let prediction = Prediction {
                 throughput: tags as f64 * if state == 0 { 1.01 } else { 1.05 },
@@ -286,12 +302,30 @@ mod tests {
         for (rule, states, common, runs, measured, error) in [
             ("enough", mixed(12, 9), 0, 12, 100.0, 1.0),
             ("the rarer one is not asked", mixed(9, 12), 1, 12, 80.0, 5.0),
-            ("too few of any", mixed(9, 3), 0, 12, 100.0, 1.0),
+            (
+                "too few of any, each as heavy as it is common",
+                mixed(9, 3),
+                0,
+                12,
+                95.0,
+                (101.0 * 9.0 + 84.0 * 3.0) / 11.4 - 100.0,
+            ),
+            ("as common as each other", mixed(6, 6), 0, 12, 90.0, (101.0 + 84.0) / 1.8 - 100.0),
+            ("one that was hardly met", mixed(9, 2), 0, 11, 100.0, 1.0),
+            (
+                "and is not needed",
+                [mixed(6, 5), vec![2]].concat(),
+                0,
+                11,
+                (600.0 + 400.0) / 11.0,
+                (606.0 + 420.0) / 10.0 - 100.0,
+            ),
             ("one state", mixed(11, 0), 0, 11, 100.0, 1.0),
         ] {
             let singles = singles(&states);
             let row = super::row(&singles.iter().collect::<Vec<_>>(), &[], Some(common)).unwrap();
-            assert_eq!((row.runs, row.throughput.measured), (runs, measured), "{rule}");
+            assert_eq!(row.runs, runs, "{rule}");
+            assert!((row.throughput.measured / measured - 1.0).abs() < 1e-9, "{rule}: {}", row.throughput.measured);
             assert!((row.throughput.error - error).abs() < 1e-9, "{rule}: {}", row.throughput.error);
         }
     }
@@ -299,11 +333,11 @@ mod tests {
     #[test]
     fn intervals_are_those_of_the_median_and_few_runs_are_not_enough() {
         let spread: Vec<f64> = (0..10).map(|number| 100.0 + f64::from(number)).collect();
-        let wide = cell(&[104.5], &spread, 2.0).unwrap();
+        let wide = cell(&[vec![104.5]], &[spread], 2.0).unwrap();
         assert!((wide.measured - 104.5).abs() < 1e-9 && wide.error.abs() < 1e-9);
         assert!((1.5..4.5).contains(&wide.half_width), "{}", wide.half_width);
-        let narrow = cell(&[101.0], &[100.0; 10], 2.0).unwrap();
+        let narrow = cell(&[vec![101.0]], &[vec![100.0; 10]], 2.0).unwrap();
         assert!(narrow.half_width < 1e-9 && narrow.measurable && (narrow.error - 1.0).abs() < 1e-9);
-        assert!(!cell(&[101.0], &[100.0; 9], 2.0).unwrap().measurable, "nine runs");
+        assert!(!cell(&[vec![101.0]], &[vec![100.0; 9]], 2.0).unwrap().measurable, "nine runs");
     }
 }
