@@ -1,9 +1,13 @@
 //! The files this crate writes and reads besides the kernel's: a fixture's keys and the records.
 #![expect(clippy::disallowed_methods, reason = "the one file of this crate that owns files")]
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
 
 /// Reads a file.
 ///
@@ -84,4 +88,41 @@ pub fn remove_folder(folder: &Path) -> io::Result<()> {
 /// It cannot be made.
 pub fn folder(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
+}
+
+/// The folders in a folder whose names begin like this.
+///
+/// # Errors
+/// It cannot be read.
+pub fn folders(folder: &Path, begin: &str) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(begin) && entry.file_type()?.is_dir() {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+/// Makes a file that is held as long as what comes back lives: however a program ends, it holds it no more.
+///
+/// # Errors
+/// It cannot be made, or nothing can be held in this folder.
+pub fn hold(path: &Path) -> io::Result<File> {
+    // Nobody sees it before it is held.
+    let new = path.with_extension("new");
+    let file = File::create_new(&new)?;
+    file.try_lock()?;
+    fs::rename(&new, path)?;
+    Ok(file)
+}
+
+/// Holds a file of this user's that nobody holds any more; none where there is no such file.
+#[must_use]
+pub fn left(path: &Path) -> Option<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
+    let about = file.metadata().ok()?;
+    (about.is_file() && about.uid() == geteuid().as_raw() && file.try_lock().is_ok()).then_some(file)
 }

@@ -1,8 +1,8 @@
 //! Folders for keys and databases that go when they are let go of, and when the program is told to stop: nobody but their owner may look
-//! into them.
+//! into them. Those of a program that was killed go when the next one makes one beside them.
 
 use std::collections::BTreeSet;
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,17 @@ use crate::files;
 /// Those that are there.
 static THERE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
+/// How their names begin, and the file in each that its program holds.
+const PREFIX: &str = "trapkey-";
+const HELD: &str = ".held";
+
 /// A folder that goes with this.
 #[derive(Debug)]
-pub struct Scratch(tempfile::TempDir);
+pub struct Scratch {
+    folder: tempfile::TempDir,
+    /// Let go of after the folder has gone.
+    _held: Option<File>,
+}
 
 impl Scratch {
     /// One where temporary files are.
@@ -31,24 +39,36 @@ impl Scratch {
     /// # Errors
     /// It cannot be made.
     pub fn below(folder: &Path) -> io::Result<Self> {
+        remove_left(folder);
         // From the lock on it is known to whoever clears.
         let mut there = there();
         let mut builder = tempfile::Builder::new();
-        let made = builder.prefix("trapkey-").permissions(Permissions::from_mode(0o700)).tempdir_in(folder)?;
+        let made = builder.prefix(PREFIX).permissions(Permissions::from_mode(0o700)).tempdir_in(folder)?;
         there.insert(made.path().to_owned());
-        Ok(Self(made))
+        // Where nothing can be held, nobody removes what is not held.
+        let held = files::hold(&made.path().join(HELD)).ok();
+        Ok(Self { folder: made, _held: held })
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.folder.path()
+    }
+}
+
+/// Removes what programs of this user left that were killed.
+fn remove_left(folder: &Path) {
+    for left in files::folders(folder, PREFIX).unwrap_or_default() {
+        if let Some(_held) = files::left(&left.join(HELD)) {
+            let _ = files::remove_folder(&left);
+        }
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        there().remove(self.0.path());
+        there().remove(self.folder.path());
     }
 }
 
@@ -79,5 +99,31 @@ mod tests {
         assert!(there().contains(&path));
         drop(scratch);
         assert!(!path.exists() && !there().contains(&path));
+    }
+
+    #[test]
+    fn what_nobody_holds_any_more_goes_and_nothing_else() {
+        let beside = tempfile::tempdir().unwrap();
+        let at = |name: &str| beside.path().join(name);
+        let held = Scratch::below(beside.path()).unwrap();
+        for (name, file) in [("trapkey-left", HELD), ("trapkey-demo", "site.toml"), ("other", HELD)] {
+            files::folder(&at(name)).unwrap();
+            files::write(&at(name).join(file), "").unwrap();
+        }
+        files::write(&at("trapkey-left").join("key.pem"), "secret").unwrap();
+        files::folder(&at("trapkey-elsewhere")).unwrap();
+        files::point(&at("trapkey-elsewhere").join(HELD), &at("other").join(HELD)).unwrap();
+        files::point(&at("trapkey-link"), &at("other")).unwrap();
+        let next = Scratch::below(beside.path()).unwrap();
+        assert!(!at("trapkey-left").exists(), "its program was killed");
+        for (name, why) in [
+            ("trapkey-demo", "not one of these"),
+            ("other", "named otherwise"),
+            ("trapkey-elsewhere", "what it says to be held is another's"),
+            ("trapkey-link", "no folder"),
+        ] {
+            assert!(at(name).exists(), "{why}");
+        }
+        assert!(held.path().join(HELD).exists() && next.path().join(HELD).exists(), "these are held");
     }
 }
