@@ -231,23 +231,46 @@ impl Place<'_> {
             }
             shuffle(&mut rows, &mut random);
             say(&format!("round {round} of {}", self.plan.rounds));
-            let bench = Bench {
-                launch: self.launch,
-                processors: self.processors,
-                keys: &self.keys,
-                databases: &self.databases,
-                seconds: self.plan.step_seconds,
-                quick: self.plan.quick,
-            };
-            bench.calibrate(&rows, &mut states, &mut known)?;
-            for foreseen in self.foresee(round, &rows, &known, &states, register)? {
-                self.try_out(round, &foreseen, &mut states, register, series, say)?;
+            let met = (&mut states, &mut known);
+            if let Err(error) = self.round(round, &rows, met, register, series, say) {
+                if series.singles.is_empty() {
+                    return Err(error);
+                }
+                // What was found until then stands.
+                series
+                    .unmeasured
+                    .push(format!("round {round} after {} runs, and all later ones: {error}", series.singles.len()));
+                break;
             }
-            register.sign()?;
-            series.distances = states.distances();
             longest = longest.max(watch.seconds() - begun);
         }
+        series.distances = states.distances();
         Ok(())
+    }
+
+    /// Times every step, predicts every row, and runs it.
+    fn round(
+        &self,
+        round: u32,
+        rows: &[Scenario],
+        (states, known): (&mut States, &mut Known),
+        register: &mut Register,
+        series: &mut Series,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<(), Failed> {
+        let bench = Bench {
+            launch: self.launch,
+            processors: self.processors,
+            keys: &self.keys,
+            databases: &self.databases,
+            seconds: self.plan.step_seconds,
+            quick: self.plan.quick,
+        };
+        bench.calibrate(rows, states, known)?;
+        for foreseen in self.foresee(round, rows, known, states, register)? {
+            self.try_out(round, &foreseen, states, register, series, say)?;
+        }
+        register.sign()
     }
 
     /// Predicts every row, and writes that into the register.
