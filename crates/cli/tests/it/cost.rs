@@ -243,7 +243,8 @@ fn calibration(scene: &Scene, steps: &[(&str, f64)]) {
     let step = |(name, seconds): &(&str, f64)| {
         let (operation, algorithm) = name.split_once(' ').unwrap();
         let (n, mean, sd) = (100, *seconds, seconds / 10.0);
-        let sample = Sample { n, mean, sd, min: mean / 2.0, p50: mean, p95: mean, p99: mean, max: mean * 2.0 };
+        let sample =
+            Sample { n, mean, sd, min: mean / 2.0, p50: mean, p95: mean, p99: mean, max: mean * 2.0, below_p99: None };
         Step {
             operation: operation.into(),
             algorithm: algorithm.into(),

@@ -189,6 +189,12 @@ impl Sample {
             let why = format!("is {}, outside of {} to {}", self.mean, self.min, self.max);
             return Err(invalid(&format!("{place}.mean"), why));
         }
+        // The longest are not shorter than the others.
+        let most = self.p99.min(self.mean) + slack;
+        if let Some(below) = self.below_p99.filter(|below| !(self.min - slack..=most).contains(below)) {
+            let why = format!("is {below}, outside of {} to {most}", self.min);
+            return Err(invalid(&format!("{place}.below_p99"), why));
+        }
         if self.sd > self.max - self.min + slack {
             let why = format!("is {}, more than lies between {} and {}", self.sd, self.min, self.max);
             return Err(invalid(&format!("{place}.sd"), why));

@@ -34,7 +34,9 @@ pub fn summary(timings: &[f64]) -> Option<Sample> {
     let squares: f64 = sorted.iter().map(|timing| (timing - mean).powi(2)).sum();
     let sd = if count > 1 { (squares / (count - 1) as f64).sqrt() } else { 0.0 };
     // The smallest that so many of a hundred do not exceed.
-    let quantile = |percent: usize| sorted.get((count * percent).div_ceil(100).max(1) - 1).copied();
+    let up_to = |percent: usize| (count * percent).div_ceil(100).max(1);
+    let quantile = |percent: usize| sorted.get(up_to(percent) - 1).copied();
+    let shortest = sorted.get(..up_to(99))?;
     Some(Sample {
         n: count as u64,
         mean,
@@ -44,6 +46,7 @@ pub fn summary(timings: &[f64]) -> Option<Sample> {
         p95: quantile(95)?,
         p99: quantile(99)?,
         max: *sorted.last()?,
+        below_p99: Some(shortest.iter().sum::<f64>() / shortest.len() as f64),
     })
 }
 

@@ -89,8 +89,10 @@ fn step(place: &Place, stage: &Stage) -> Option<Step> {
         p95: at(1.645),
         p99: at(2.326),
         max: range.1,
+        below_p99: None,
     };
-    let nothing = Sample { n: wall.n, mean: 0.0, sd: 0.0, min: 0.0, p50: 0.0, p95: 0.0, p99: 0.0, max: 0.0 };
+    let nothing =
+        Sample { n: wall.n, mean: 0.0, sd: 0.0, min: 0.0, p50: 0.0, p95: 0.0, p99: 0.0, max: 0.0, below_p99: None };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1")]
     let batch = reference.uses.round().max(1.0) as u64;
     Some(Step {

@@ -72,7 +72,7 @@ const PARTS: u32 = 2_000;
 impl Spread {
     /// The times of a sample, made longer or shorter so that they take `mean`.
     pub(super) fn of(sample: &Sample, mean: f64) -> Self {
-        let at = [sample.min, sample.p50, sample.p95, sample.p99];
+        let at = quantiles(sample);
         let below = SHARES[3] * body(sample);
         let square = |next: usize| at[next - 1].powi(2) + at[next - 1] * at[next] + at[next].powi(2);
         let squares: f64 = (1..4).map(|next| (SHARES[next] - SHARES[next - 1]) * square(next) / 3.0).sum();
@@ -115,9 +115,31 @@ impl Spread {
 
 /// The mean of a sample without its longest times: of those that 99 of 100 do not exceed.
 pub(super) fn body(sample: &Sample) -> f64 {
-    let at = [sample.min, sample.p50, sample.p95, sample.p99];
+    sample.below_p99.unwrap_or_else(|| mean_up_to(measured(sample)))
+}
+
+const fn measured(sample: &Sample) -> [f64; 4] {
+    [sample.min, sample.p50, sample.p95, sample.p99]
+}
+
+/// The mean of the lines between times at [`SHARES`].
+fn mean_up_to(at: [f64; 4]) -> f64 {
     let part = |next: usize| (SHARES[next] - SHARES[next - 1]) * f64::midpoint(at[next], at[next - 1]);
     (1..4).map(part).sum::<f64>() / SHARES[3]
+}
+
+/// The times at [`SHARES`], the lower two made longer or shorter so that the lines between them have the mean that was measured: where one
+/// insert in two is long, they lie above all short ones, and what they have too much the tail would lack. All four are where that is too much.
+fn quantiles(sample: &Sample) -> [f64; 4] {
+    let at = measured(sample);
+    let [least, middle, high, last] = at;
+    let (mean, low, upper) = (body(sample), mean_up_to([least, middle, 0.0, 0.0]), mean_up_to([0.0, 0.0, high, last]));
+    let factor = (mean - upper) / low;
+    if factor >= 0.0 && factor * middle <= high {
+        return [factor * least, factor * middle, high, last];
+    }
+    let factor = mean / (low + upper);
+    if factor.is_finite() { at.map(|time| factor * time) } else { at }
 }
 
 #[cfg(test)]
@@ -180,6 +202,20 @@ mod tests {
         assert!(spread.part_up_to(5.0) < 1e-9 && (spread.part_up_to(f64::INFINITY) - 1.0).abs() < 1e-9);
         let none = summary(&[0.0]).unwrap();
         assert!(Spread::of(&none, 0.0).part_up_to(1.0).abs() < 1e-9, "nothing interrupts");
+    }
+
+    /// More than one insert in two begins a page, and one in 490 meets a checkpoint.
+    #[test]
+    fn times_of_two_sizes_take_nothing_from_the_longest() {
+        let usual = |nth: i32| if nth % 20 < 9 { 6.6 } else { 10.2 + f64::from(nth % 7) / 10.0 };
+        let times: Vec<f64> = (0..9_800).map(|nth| if nth % 490 == 9 { 730.0 } else { usual(nth) }).collect();
+        let sample = summary(&times).unwrap();
+        let spread = Spread::of(&sample, sample.mean);
+        let long = 20.0 * 730.0 / times.iter().sum::<f64>();
+        let told = 1.0 - spread.part_up_to(100.0);
+        assert!((told / long - 1.0).abs() < 0.02 && (mean(&spread) / sample.mean - 1.0).abs() < 1e-4, "{told} {long}");
+        let lines = Spread::of(&crate::calibration::Sample { below_p99: None, ..sample }, sample.mean);
+        assert!(lines.part_up_to(100.0) > spread.part_up_to(100.0), "as far as lines can tell");
     }
 
     #[test]
