@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
+use rusqlite::{Connection, params};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, PgConnection, SqliteConnection};
+use sqlx::{ConnectOptions, PgConnection};
 
 use super::Kind;
 use crate::random::Random;
@@ -26,8 +26,9 @@ const MORE: u32 = 1_800;
 /// A connection.
 #[derive(Debug)]
 pub enum Database {
-    /// SQLite.
-    Sqlite(SqliteConnection),
+    /// SQLite, called by the thread that has it: `sqlx` has a thread of its own for each connection, and who of the two runs when is the
+    /// kernel's affair.
+    Sqlite(Connection),
     /// PostgreSQL, and the process that serves this connection.
     Postgres(PgConnection, u32),
 }
@@ -42,18 +43,15 @@ impl Database {
             Kind::Sqlite => {
                 // One that has grown already has room for the next tags, and checkpoints take half as long.
                 files::remove_all(folder, FILE)?;
-                let options = SqliteConnectOptions::new()
-                    .filename(folder.join(FILE))
-                    .create_if_missing(true)
-                    .journal_mode(SqliteJournalMode::Wal)
-                    .synchronous(SqliteSynchronous::Full);
-                let mut connection = options.connect().await?;
+                let connection = Connection::open(folder.join(FILE))?;
+                connection.pragma_update(None, "journal_mode", "wal")?;
+                connection.pragma_update(None, "synchronous", "full")?;
                 let table = "CREATE TABLE gd (id INTEGER PRIMARY KEY, client INTEGER NOT NULL, number INTEGER NOT NULL, content BLOB NOT NULL)";
-                sqlx::query(table).execute(&mut connection).await?;
+                connection.execute(table, [])?;
                 // The first of them fill the log, so that it begins anew; the others stand in it.
                 for tags in [USED.0, Random::new(u64::from(std::process::id())).below(MORE)] {
                     let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) INSERT INTO gd (client, number, content) SELECT -1, i, zeroblob(?2) FROM n WHERE i <= ?1";
-                    sqlx::query(fill).bind(tags).bind(USED.1).execute(&mut connection).await?;
+                    connection.execute(fill, params![tags, USED.1])?;
                 }
                 Ok(Self::Sqlite(connection))
             }
@@ -86,8 +84,8 @@ impl Database {
     pub async fn put(&mut self, client: i64, number: i64, content: &[u8]) -> Result<(), Failed> {
         match self {
             Self::Sqlite(connection) => {
-                let query = sqlx::query("INSERT INTO gd (client, number, content) VALUES (?1, ?2, ?3)");
-                query.bind(client).bind(number).bind(content).execute(connection).await?;
+                let query = "INSERT INTO gd (client, number, content) VALUES (?1, ?2, ?3)";
+                connection.prepare_cached(query)?.execute(params![client, number, content])?;
             }
             Self::Postgres(connection, _) => {
                 let query = sqlx::query("INSERT INTO gd (client, number, content) VALUES ($1, $2, $3)");
@@ -104,7 +102,7 @@ impl Database {
     pub async fn count(&mut self) -> Result<i64, Failed> {
         let query = "SELECT count(*) FROM gd WHERE client >= 0";
         Ok(match self {
-            Self::Sqlite(connection) => sqlx::query_scalar(query).fetch_one(connection).await?,
+            Self::Sqlite(connection) => connection.query_one(query, [], |row| row.get(0))?,
             Self::Postgres(connection, _) => sqlx::query_scalar(query).fetch_one(connection).await?,
         })
     }
