@@ -126,8 +126,8 @@ struct Client {
     number: u64,
     stage: Stage,
     last: Option<f64>,
-    /// When what the organisation waits for is there, and what the store waits for.
-    there: [Option<f64>; 2],
+    /// When what the organisation waits for is there, and what the store waits for; and whether it wakes somebody.
+    there: [Option<(f64, bool)>; 2],
 }
 
 /// Goes through it: once to see how much of its work each end does while the other works, and once with what that costs. The same steps
@@ -144,7 +144,7 @@ pub(super) fn run(work: &Work, setting: &Setting) -> Found {
 
 fn through(work: &Work, setting: &Setting, speeds: [f64; 2]) -> (Found, [End; 2]) {
     let clients = (0..u64::from(setting.clients.max(1)))
-        .map(|number| Client { number, stage: Stage::Usual, last: None, there: [Some(0.0), None] })
+        .map(|number| Client { number, stage: Stage::Usual, last: None, there: [Some((0.0, false)), None] })
         .collect();
     let rounds = LEAST.0.max(LEAST.1 / u64::from(setting.clients.max(1)));
     let mut run = Run {
@@ -223,7 +223,7 @@ impl Run<'_> {
         let asleep = waits && self.ends[other].free <= at + THERE * awake;
         let sent = at + if asleep { time(&visit.to_asleep, place + 1) } else { awake };
         let both = self.ends[other].sends.map_or(0.0, |(from, _)| (sent - from.max(since)).max(0.0));
-        self.clients[client].there[other] = Some(sent);
+        self.clients[client].there[other] = Some((sent, asleep));
         self.ends[other].both += both;
         let this = &mut self.ends[end];
         (this.free, this.client, this.sends) = (sent, (client + 1) % self.clients.len(), None);
@@ -238,9 +238,8 @@ impl Run<'_> {
     /// An end looks for its next message, and sleeps if it is not there.
     fn take(&mut self, end: usize) {
         let End { free, client: index, .. } = self.ends[end];
-        let Some(there) = self.clients[index].there[end].take() else { return };
-        let slept = there > free;
-        let at = if slept { there + self.work.wake } else { free };
+        let Some((there, slept)) = self.clients[index].there[end].take() else { return };
+        let at = if slept { there + self.work.wake } else { there.max(free) };
         self.slept[end] += u64::from(slept && self.counts);
         if end == ORGANISATION {
             self.begin(index, at);
