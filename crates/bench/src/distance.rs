@@ -21,6 +21,8 @@ const BATCHES: usize = 10;
 const PATIENCE: f64 = 0.2;
 /// Times that the distance is measured where a processor is somebody else's.
 const ASKED: u32 = 5;
+/// Times that a step, or a run, is taken anew because the machine has changed its state meanwhile.
+pub const TRIES: u32 = 3;
 /// Turns of waiting after which the time is looked at.
 const LOOK: u32 = 1 << 14;
 
@@ -95,7 +97,7 @@ fn batch(one: usize, other: usize) -> Result<Option<f64>, Failed> {
 /// The states that were met, in the order in which they were.
 #[derive(Debug, Clone)]
 pub struct States {
-    processors: (usize, usize),
+    processors: Option<(usize, usize)>,
     known: Vec<State>,
     /// The one that was met last.
     last: Option<usize>,
@@ -122,9 +124,9 @@ impl State {
 }
 
 impl States {
-    /// Of these processors; none was met yet.
+    /// Of these processors; none was met yet. Where there is only one, there is one state, and it has no distance.
     #[must_use]
-    pub const fn new(processors: (usize, usize)) -> Self {
+    pub const fn new(processors: Option<(usize, usize)>) -> Self {
         Self { processors, known: Vec::new(), last: None }
     }
 
@@ -140,14 +142,36 @@ impl States {
     /// # Errors
     /// As [`measure`]; none was met yet, and the processors are not free.
     pub fn now(&mut self) -> Result<usize, Failed> {
+        let Some(processors) = self.processors else { return Ok(0) };
         for _ in 0..ASKED {
-            if let Some(distance) = measure(self.processors)? {
+            if let Some(distance) = measure(processors)? {
                 let place = place_of(&mut self.known, distance);
                 self.last = Some(place);
                 return Ok(place);
             }
         }
         self.last.ok_or_else(|| "how far the processors are apart cannot be measured: others keep them".into())
+    }
+}
+
+impl States {
+    /// Does something while the machine stays in one state, for which it is done anew where that changes meanwhile, [`TRIES`] times at most;
+    /// gives the state at the end.
+    ///
+    /// # Errors
+    /// As [`Self::now`] and `done`.
+    pub fn within<T>(&mut self, mut done: impl FnMut() -> Result<T, Failed>) -> Result<(usize, T), Failed> {
+        let mut before = self.now()?;
+        for _ in 1..TRIES {
+            let found = done()?;
+            let after = self.now()?;
+            if before == after {
+                return Ok((after, found));
+            }
+            before = after;
+        }
+        let found = done()?;
+        Ok((self.now()?, found))
     }
 }
 
@@ -196,9 +220,11 @@ mod tests {
             return;
         };
         assert!(distance > 1e-10 && distance < 1e-3, "{distance}");
-        let mut states = States::new(processors);
+        let mut states = States::new(Some(processors));
         let state = states.now().unwrap();
         assert!(state < states.distances().len());
+        let mut alone = States::new(None);
+        assert_eq!((alone.now().unwrap(), alone.distances().len()), (0, 0), "one processor");
         assert!(measure((processors.0, 1 << 20)).is_err(), "there is none");
         assert!(measure((1 << 20, processors.1)).is_err(), "there is none");
     }

@@ -9,6 +9,7 @@ pub mod fixture;
 pub mod gd;
 pub mod guard;
 pub mod journal;
+pub mod known;
 pub mod load;
 pub mod measures;
 pub mod nets;

@@ -1,6 +1,6 @@
 //! Every step that the predictions of some rows need, timed one by one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use cost::calibration::{Calibration, Machine, SCHEMA, Step, Versions, fit};
@@ -11,6 +11,7 @@ use super::message::Echo;
 use super::steps::{Beside, Spec, What};
 use super::{Configuration, Kind, Scenario, tag};
 use crate::distance::States;
+use crate::known::Known;
 use crate::{Failed, clock, process};
 
 /// An insert is timed so many times as long as other steps: checkpoints come now and then.
@@ -29,8 +30,6 @@ const ASLEEP: [Pause; 2] = [Pause::REST, Pause::SLEEP];
 const AFTER_MESSAGES: [Pause; 2] = [Pause::SHORT, Pause::LONGEST];
 /// Those of messages that go over as many lines as there are clients.
 const AMONG: [Option<Pause>; 3] = [None, Some(Pause::QUEUED), Some(Pause::LONGEST)];
-/// Times that a step, or a run, is taken anew because the machine has changed its state meanwhile.
-pub(super) const TRIES: u32 = 3;
 /// Steps whose times grow with the bytes along a line.
 const LINES: [&str; 9] = [
     "write message",
@@ -61,67 +60,30 @@ pub struct Bench<'a> {
     pub quick: bool,
 }
 
-/// The last timing of each step, in each state of the machine and in any.
-#[derive(Debug, Default)]
-pub struct Known {
-    last: BTreeMap<Key, Step>,
-    of: BTreeMap<usize, BTreeMap<Key, Step>>,
-    /// The state in which the last one was timed.
-    state: usize,
-}
-
-/// Operation, algorithm, bytes.
-type Key = (String, String, u64);
-
-impl Known {
-    fn keep(&mut self, state: usize, steps: Vec<Step>) {
-        self.state = state;
-        for step in steps {
-            let key = (step.operation.clone(), step.algorithm.clone(), step.bytes);
-            self.of.entry(state).or_default().insert(key.clone(), step.clone());
-            self.last.insert(key, step);
-        }
-    }
-
-    /// The states in which any step was timed.
-    pub fn states(&self) -> impl Iterator<Item = usize> {
-        self.of.keys().copied()
-    }
-
-    /// The state in which a step was timed last.
-    #[must_use]
-    pub const fn latest(&self) -> usize {
-        self.state
-    }
-
-    /// The steps of a state; what was never timed in it is of the state in which it was timed last.
-    ///
-    /// # Errors
-    /// They are no calibration.
-    pub fn calibration(&self, state: usize, quick: bool) -> Result<Calibration, Failed> {
-        let of = self.of.get(&state);
-        let steps: Vec<Step> =
-            self.last.iter().map(|(key, last)| of.and_then(|of| of.get(key)).unwrap_or(last).clone()).collect();
-        let law = |name: &&str| fit(&steps.iter().filter(|step| step.name() == **name).collect::<Vec<_>>());
-        let laws = LINES.iter().filter_map(law).collect();
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let calibration = Calibration {
-            schema: SCHEMA,
-            taken: clock::today(),
-            machine: Machine { cpu: process::machine(), cores: u32::try_from(cores)?, kernel: kernel() },
-            versions: Versions {
-                program: env!("CARGO_PKG_VERSION").into(),
-                library: "aws-lc-rs".into(),
-                build: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
-            },
-            quick,
-            others: 0.0,
-            steps,
-            laws,
-        };
-        calibration.check()?;
-        Ok(calibration)
-    }
+/// Steps as a calibration.
+///
+/// # Errors
+/// They are none.
+pub fn calibration(steps: Vec<Step>, quick: bool) -> Result<Calibration, Failed> {
+    let law = |name: &&str| fit(&steps.iter().filter(|step| step.name() == **name).collect::<Vec<_>>());
+    let laws = LINES.iter().filter_map(law).collect();
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let calibration = Calibration {
+        schema: SCHEMA,
+        taken: clock::today(),
+        machine: Machine { cpu: process::machine(), cores: u32::try_from(cores)?, kernel: kernel() },
+        versions: Versions {
+            program: env!("CARGO_PKG_VERSION").into(),
+            library: "aws-lc-rs".into(),
+            build: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
+        },
+        quick,
+        others: 0.0,
+        steps,
+        laws,
+    };
+    calibration.check()?;
+    Ok(calibration)
 }
 
 impl Bench<'_> {
@@ -144,6 +106,15 @@ impl Bench<'_> {
         steps.of_inserts()?;
         steps.after_pauses()?;
         steps.of_many_clients()
+    }
+
+    fn ask(&self, it: &Timed<'_>, waker: &Listening) -> Result<Vec<Step>, Failed> {
+        let Timed { what, bytes, after, lines, .. } = *it;
+        let (keys, database) = (self.keys.to_owned(), it.database.to_owned());
+        let waker = after.filter(|after| after.is_asleep()).map(|_| waker.at());
+        let seconds = self.seconds * it.times;
+        let spec = Spec { what, bytes, seconds, after, lines, waker, keys, database };
+        self.launch.ask(it.at, "step", &spec)
     }
 }
 
@@ -185,44 +156,27 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    fn take(&mut self, it: Timed<'_>) -> Result<(), Failed> {
-        self.keep(|steps| steps.ask(&it))
-    }
-
     /// Times something, and keeps what was found as of the state in which it was; where the machine changed that meanwhile, it is timed again.
-    fn keep(&mut self, mut time: impl FnMut(&Self) -> Result<Vec<Step>, Failed>) -> Result<(), Failed> {
-        let mut before = self.states.now()?;
-        for left in (0..TRIES).rev() {
-            let found = time(self)?;
-            let after = self.states.now()?;
-            if before == after || left == 0 {
-                self.known.keep(after, found);
-                break;
-            }
-            before = after;
-        }
+    fn take(&mut self, it: Timed<'_>) -> Result<(), Failed> {
+        let Self { bench, states, known, waker, .. } = self;
+        let (state, found) = states.within(|| bench.ask(&it, waker))?;
+        known.keep(state, found);
         Ok(())
-    }
-
-    fn ask(&self, it: &Timed<'_>) -> Result<Vec<Step>, Failed> {
-        let Timed { what, bytes, after, lines, .. } = *it;
-        let (keys, database) = (self.bench.keys.to_owned(), it.database.to_owned());
-        let waker = after.filter(|after| after.is_asleep()).map(|_| self.waker.at());
-        let seconds = self.bench.seconds * it.times;
-        let spec = Spec { what, bytes, seconds, after, lines, waker, keys, database };
-        self.bench.launch.ask(it.at, "step", &spec)
     }
 
     /// Messages of so many bytes.
     fn messages(&mut self, bytes: u64, lines: u32, after: Option<Pause>, times: f64) -> Result<(), Failed> {
         let told = Echo { lines, queued: after == Some(Pause::QUEUED) };
-        self.keep(|steps| {
-            let echo = steps.bench.launch.start(steps.store, "echo", &told)?;
-            let message = timed(steps.organisation, What::Message(echo.at()), bytes);
-            let found = steps.ask(&Timed { lines, after, times, ..message })?;
+        let Self { bench, states, known, waker, organisation, store, .. } = self;
+        let (state, found) = states.within(|| {
+            let echo = bench.launch.start(*store, "echo", &told)?;
+            let message = timed(*organisation, What::Message(echo.at()), bytes);
+            let found = bench.ask(&Timed { lines, after, times, ..message }, waker)?;
             echo.end()?;
             Ok(found)
-        })
+        })?;
+        known.keep(state, found);
+        Ok(())
     }
 
     /// Inserts of so many bytes into each database.
@@ -341,35 +295,4 @@ fn kernel() -> String {
     let told = std::process::Command::new("uname").arg("-sr").output().ok();
     let told = told.map(|told| String::from_utf8_lossy(&told.stdout).trim().to_owned());
     told.filter(|told| !told.is_empty()).unwrap_or_else(|| "unknown".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::gd::steps::step;
-
-    #[test]
-    fn each_state_has_its_own_steps_and_what_it_lacks_is_of_the_last() {
-        let timed = |name: &str, micros: f64| step(name, "message", 100, &[micros * 1e-6; 4]).unwrap();
-        let mut known = Known::default();
-        known.keep(0, vec![timed("write", 4.0), timed("read", 1.0)]);
-        known.keep(1, vec![timed("write", 5.0)]);
-        let micros = |known: &Known, state: usize, name: &str| {
-            let calibration = known.calibration(state, true).unwrap();
-            (calibration.step(name, 100).unwrap().wall.mean * 1e7).round() / 10.0
-        };
-        for (rule, state, write, read) in
-            [("the first", 0, 4.0, 1.0), ("the second, which has no read", 1, 5.0, 1.0), ("one never met", 2, 5.0, 1.0)]
-        {
-            assert_eq!(
-                (micros(&known, state, "write message"), micros(&known, state, "read message")),
-                (write, read),
-                "{rule}"
-            );
-        }
-        known.keep(0, vec![timed("write", 4.2)]);
-        assert_eq!(micros(&known, 0, "write message"), 4.2, "the last timing of a state counts");
-        assert_eq!(micros(&known, 1, "write message"), 5.0, "and no other state's");
-        assert_eq!((known.latest(), known.states().collect::<Vec<_>>()), (0, vec![0, 1]));
-    }
 }

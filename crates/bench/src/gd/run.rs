@@ -13,7 +13,7 @@ use cost::reproduce::here::Prediction;
 use serde::Serialize;
 use serde_json::json;
 
-use super::calibrate::{Bench, Known, TRIES};
+use super::calibrate::{Bench, calibration};
 use super::launch::Launch;
 use super::organisation::{self, Outcome};
 
@@ -21,7 +21,8 @@ use super::register::{Entry, Event, Register};
 use super::{Kind, Scenario, accounts, crypt, postgres, predict, store};
 use crate::awake::Awake;
 use crate::clock::Stopwatch;
-use crate::distance::States;
+use crate::distance::{States, TRIES};
+use crate::known::{ByState, Known};
 use crate::random::Random;
 use crate::scratch::Scratch;
 use crate::{Failed, process};
@@ -127,17 +128,7 @@ struct Foreseen {
     id: String,
     /// Of its line in the register.
     hash: String,
-    /// For each state in which steps were timed.
-    of: BTreeMap<usize, Prediction>,
-    /// The state in which the last of them was: of it is what is predicted for one that was never met.
-    latest: usize,
-}
-
-impl Foreseen {
-    fn prediction(&self, state: usize) -> Result<&Prediction, Failed> {
-        let prediction = self.of.get(&state).or_else(|| self.of.get(&self.latest));
-        Ok(prediction.ok_or("no step was timed")?)
-    }
+    of: ByState<Prediction>,
 }
 
 struct Place<'a> {
@@ -222,7 +213,7 @@ impl Place<'_> {
         let kinds: Vec<Kind> = self.databases.iter().map(|(kind, _)| *kind).collect();
         let mut rows = Scenario::all(&kinds, &self.plan.keys, &self.plan.clients);
         let (mut random, mut longest) = (Random::new(1), 0.0_f64);
-        let (mut states, mut known) = (States::new(self.processors), Known::default());
+        let (mut states, mut known) = (States::new(Some(self.processors)), Known::default());
         for round in 1..=self.plan.rounds {
             let begun = watch.seconds();
             if begun + longest > self.plan.limit {
@@ -282,17 +273,17 @@ impl Place<'_> {
         states: &States,
         register: &mut Register,
     ) -> Result<Vec<Foreseen>, Failed> {
-        let of = known.states().map(|state| Ok((state, known.calibration(state, self.plan.quick)?)));
-        let of = of.collect::<Result<BTreeMap<_, _>, Failed>>()?;
+        let of = known.each(|steps| calibration(steps, self.plan.quick))?;
         let steps = format!("c{}", register.number());
-        let more = json!({"distances": states.distances(), "states": of});
+        let more = json!({"distances": states.distances(), "states": of.of});
         register.write(Event::Calibrated, &steps, "steps", &more)?;
         let mut foreseen = Vec::new();
-        for (row, of) in rows.iter().zip(self.predict(rows, &of)?) {
-            let (id, latest) = (format!("p{}", register.number()), known.latest());
+        let latest = of.latest;
+        for (row, of) in rows.iter().zip(self.predict(rows, &of.of)?) {
+            let id = format!("p{}", register.number());
             let more = json!({"round": round, "steps": steps, "states": of, "latest": latest});
             let hash = register.write(Event::Predicted, &id, &row.name(), &more)?;
-            foreseen.push(Foreseen { row: *row, id, hash, of, latest });
+            foreseen.push(Foreseen { row: *row, id, hash, of: ByState { of, latest } });
         }
         Ok(foreseen)
     }
@@ -347,7 +338,7 @@ impl Place<'_> {
                 Ok(_) if after != state => "the machine changed its state meanwhile".to_owned(),
                 Ok(outcome) => {
                     register.write(Event::Ended, &run_id, &name, &outcome)?;
-                    let prediction = foreseen.prediction(state)?.clone();
+                    let prediction = foreseen.of.at(state)?.clone();
                     let prediction_id = foreseen.id.clone();
                     let single = Single { round, scenario: row, state, prediction_id, prediction, run_id, outcome };
                     series.singles.push(single);

@@ -1,0 +1,98 @@
+//! What is known of steps on a machine that has several states: see [`crate::distance`].
+
+use std::collections::BTreeMap;
+
+use cost::calibration::Step;
+
+use crate::Failed;
+
+/// Something for each state in which a step was timed.
+#[derive(Debug, Clone)]
+pub struct ByState<T> {
+    /// By the place of the state.
+    pub of: BTreeMap<usize, T>,
+    /// The one in which the last step was timed: of it is what there is for one that was never met.
+    pub latest: usize,
+}
+
+impl<T> ByState<T> {
+    /// What there is for this one.
+    ///
+    /// # Errors
+    /// No step was timed.
+    pub fn at(&self, state: usize) -> Result<&T, Failed> {
+        Ok(self.of.get(&state).or_else(|| self.of.get(&self.latest)).ok_or("no step was timed")?)
+    }
+}
+
+/// The last timing of each step, in each state of the machine and in any.
+#[derive(Debug, Default)]
+pub struct Known {
+    last: BTreeMap<Key, Step>,
+    of: BTreeMap<usize, BTreeMap<Key, Step>>,
+    /// The state in which the last one was timed.
+    state: usize,
+}
+
+/// Operation, algorithm, bytes.
+type Key = (String, String, u64);
+
+impl Known {
+    /// Keeps what was timed in this state.
+    pub fn keep(&mut self, state: usize, steps: Vec<Step>) {
+        self.state = state;
+        for step in steps {
+            let key = (step.operation.clone(), step.algorithm.clone(), step.bytes);
+            self.of.entry(state).or_default().insert(key.clone(), step.clone());
+            self.last.insert(key, step);
+        }
+    }
+
+    /// What can be made of the steps of each state.
+    ///
+    /// # Errors
+    /// As `make`.
+    pub fn each<T>(&self, make: impl Fn(Vec<Step>) -> Result<T, Failed>) -> Result<ByState<T>, Failed> {
+        let of = self.of.keys().map(|state| Ok((*state, make(self.steps(*state))?)));
+        Ok(ByState { of: of.collect::<Result<_, Failed>>()?, latest: self.state })
+    }
+
+    /// The steps of a state; what was never timed in it is of the state in which it was timed last.
+    fn steps(&self, state: usize) -> Vec<Step> {
+        let of = self.of.get(&state);
+        self.last.iter().map(|(key, last)| of.and_then(|of| of.get(key)).unwrap_or(last).clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gd::steps::step;
+
+    #[test]
+    fn each_state_has_its_own_steps_and_what_it_lacks_is_of_the_last() {
+        let timed = |name: &str, micros: f64| step(name, "message", 100, &[micros * 1e-6; 4]).unwrap();
+        let mut known = Known::default();
+        known.keep(0, vec![timed("write", 4.0), timed("read", 1.0)]);
+        known.keep(1, vec![timed("write", 5.0)]);
+        let micros = |known: &Known, state: usize, name: &str| {
+            let steps = known.steps(state);
+            (steps.iter().find(|step| step.name() == name).unwrap().wall.mean * 1e7).round() / 10.0
+        };
+        for (rule, state, write, read) in
+            [("the first", 0, 4.0, 1.0), ("the second, which has no read", 1, 5.0, 1.0), ("one never met", 2, 5.0, 1.0)]
+        {
+            assert_eq!(
+                (micros(&known, state, "write message"), micros(&known, state, "read message")),
+                (write, read),
+                "{rule}"
+            );
+        }
+        known.keep(0, vec![timed("write", 4.2)]);
+        assert_eq!(micros(&known, 0, "write message"), 4.2, "the last timing of a state counts");
+        assert_eq!(micros(&known, 1, "write message"), 5.0, "and no other state's");
+        let each = known.each(|steps| Ok(steps.len())).unwrap();
+        assert_eq!((each.latest, each.of.into_iter().collect::<Vec<_>>()), (0, vec![(0, 2), (1, 2)]));
+        assert!(Known::default().each(Ok).unwrap().at(0).is_err(), "nothing was timed");
+    }
+}
