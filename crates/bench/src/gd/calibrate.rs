@@ -111,7 +111,8 @@ impl Bench<'_> {
     fn ask(&self, it: &Timed<'_>, waker: &Listening) -> Result<Vec<Step>, Failed> {
         let Timed { what, bytes, after, lines, .. } = *it;
         let (keys, database) = (self.keys.to_owned(), it.database.to_owned());
-        let waker = after.filter(|after| after.is_asleep()).map(|_| waker.at());
+        let hears = after.is_some_and(Pause::is_asleep) || matches!(what, What::Insert(_));
+        let waker = hears.then(|| waker.at());
         let seconds = self.seconds * it.times;
         let spec = Spec { what, bytes, seconds, after, lines, waker, keys, database };
         self.launch.ask(it.at, "step", &spec)
@@ -142,7 +143,7 @@ struct Steps<'a> {
     bench: &'a Bench<'a>,
     organisation: usize,
     store: usize,
-    /// Ends the sleep of steps that are timed after one.
+    /// Ends the sleep of steps that are timed after one, and has messages for inserts.
     waker: Listening,
     /// Bytes of a tag.
     tag: u64,

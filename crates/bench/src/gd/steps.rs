@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::crypt::{self, Keys, Shared, Side};
 use super::database::Database;
 use super::disturb::Disturb;
-use super::waker::Sleeper;
+use super::waker::Hearer;
 use super::{Kind, accounts, lost, message, organisation, queue, tag};
 use crate::Failed;
 use crate::clock::{Stopwatch, looking};
@@ -75,7 +75,7 @@ pub struct Spec {
     pub after: Option<Pause>,
     /// Lines that messages go over in turn.
     pub lines: u32,
-    /// Who wakes an end that sleeps meanwhile.
+    /// Who wakes an end that sleeps meanwhile, or has messages for one that inserts.
     pub waker: Option<SocketAddr>,
     /// Where the keys are.
     pub keys: PathBuf,
@@ -156,12 +156,19 @@ impl Spec {
 
     /// What passes the time before each timing.
     fn meanwhile(&self) -> Result<Meanwhile, Failed> {
+        let inserts = matches!(self.what, What::Insert(_));
         Ok(match (self.after, self.waker) {
+            (Some(pause), Some(waker)) if pause.is_asleep() => {
+                Meanwhile::Sleeps(Hearer::of(waker, self.bytes)?, pause.seconds())
+            }
+            (pause, Some(waker)) if inserts => {
+                let seconds = pause.map_or(Pause::USUAL, Pause::seconds);
+                Meanwhile::Hears(Hearer::of(waker, self.bytes)?, Disturb::new(), seconds)
+            }
             (None, _) => Meanwhile::Works(Disturb::new(), Pause::USUAL),
-            (Some(pause), Some(waker)) if pause.is_asleep() => Meanwhile::Sleeps(Sleeper::of(waker)?, pause.seconds()),
             (Some(pause), _) if pause.is_asleep() => return Err("nobody would wake this step".into()),
             // Where there is little time between two of a step, others leave a part of the caches to it; inserts need more than there is.
-            (Some(pause), _) if pause.seconds() < Pause::USUAL && !matches!(self.what, What::Insert(_)) => {
+            (Some(pause), _) if pause.seconds() < Pause::USUAL && !inserts => {
                 Meanwhile::Works(Disturb::small(), pause.seconds())
             }
             (Some(pause), _) => Meanwhile::Works(Disturb::new(), pause.seconds()),
@@ -173,7 +180,9 @@ impl Spec {
 #[derive(Debug)]
 enum Meanwhile {
     Works(Disturb, f64),
-    Sleeps(Sleeper, f64),
+    /// It has a message from the other end's processor, and work.
+    Hears(Hearer, Disturb, f64),
+    Sleeps(Hearer, f64),
 }
 
 impl Meanwhile {
@@ -181,7 +190,13 @@ impl Meanwhile {
     fn pass(&mut self) -> Result<f64, Failed> {
         match self {
             Self::Works(disturb, seconds) => Ok(disturb.run(*seconds)),
-            Self::Sleeps(sleeper, seconds) => sleeper.sleep(*seconds).map(|()| 0.0),
+            Self::Hears(hearer, disturb, seconds) => {
+                let watch = Stopwatch::start();
+                hearer.hear()?;
+                disturb.run(*seconds);
+                Ok(watch.seconds())
+            }
+            Self::Sleeps(hearer, seconds) => hearer.sleep(*seconds).map(|()| 0.0),
         }
     }
 }
