@@ -366,8 +366,8 @@ impl Rounds {
 /// Whether each round counts: by what was predicted in it.
 fn counted(all: &[Rounds]) -> Vec<bool> {
     let rounds = all.iter().map(|row| row.rates[0].len()).min().unwrap_or(0);
-    let of = |round: usize| all.iter().map(|row| row.rates[0].get(round).copied()).collect();
-    state::counted(&(0..rounds).map(of).collect::<Vec<_>>(), LEAST)
+    let of = |round: usize| all.iter().map(|row| row.rates[0].get(round).map(|rate| (0, *rate))).collect();
+    state::counted(&(0..rounds).map(of).collect::<Vec<_>>())
 }
 
 async fn way(setting: &Setting, subject: &Subject, fixture: &Fixture) -> Result<Way, Failed> {

@@ -13,8 +13,9 @@ pub use self::show::{conclusions, html, svg, text};
 use super::Scenario;
 use super::launch::Launch;
 use super::run::{Plan, Series, Single, measure};
-use crate::record::{half_of_groups, median, median_of_groups};
-use crate::{Failed, files, state};
+use crate::record::median;
+use crate::state::{self, Beside};
+use crate::{Failed, files};
 
 /// The largest half of an interval, %, of what counts as measurable.
 const MEASURABLE: f64 = 2.0;
@@ -22,10 +23,6 @@ const MEASURABLE: f64 = 2.0;
 const GOALS: (f64, f64, f64) = (2.0, 1.0, 10.0);
 /// Most rows that may not be measurable: one in five.
 const UNMEASURABLE: f64 = 0.2;
-/// Runs that a row needs.
-const RUNS: usize = 10;
-/// Runs of a state that has a median.
-const OF_STATE: usize = 3;
 
 /// A figure of a row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -117,8 +114,8 @@ pub fn of(series: Series) -> Report {
         by_row.entry((row.database, row.clients, row.configuration, row.key)).or_default().push(single);
     }
     let apart = apart(&by_row);
-    let states = shares(&series);
-    let common = (0..states.len()).max_by(|one, other| states[*one].total_cmp(&states[*other]).then(other.cmp(one)));
+    let states = state::shares(series.singles.iter().map(|single| single.state), series.distances.len());
+    let common = state::common(&states);
     let rows: Vec<Row> = by_row.values().filter_map(|singles| row(singles, &apart, common)).collect();
     let parameters: BTreeSet<&String> = series.singles.iter().flat_map(|it| &it.prediction.parameters).collect();
     let parameters: Vec<String> = parameters.into_iter().cloned().collect();
@@ -160,40 +157,20 @@ fn abandoned(series: &Series) -> Vec<String> {
 fn apart(by_row: &BTreeMap<Order, Vec<&Single>>) -> Vec<u32> {
     let numbers: BTreeSet<u32> = by_row.values().flatten().map(|single| single.round).collect();
     let of = |round: u32| {
-        let of =
-            |singles: &Vec<&Single>| singles.iter().find(|it| it.round == round).map(|it| it.prediction.throughput);
+        let of = |singles: &Vec<&Single>| {
+            singles.iter().find(|it| it.round == round).map(|it| (it.state, it.prediction.throughput))
+        };
         by_row.values().map(of).collect::<Vec<_>>()
     };
-    let counted = state::counted(&numbers.iter().map(|round| of(*round)).collect::<Vec<_>>(), RUNS);
+    let counted = state::counted(&numbers.iter().map(|round| of(*round)).collect::<Vec<_>>());
     numbers.into_iter().zip(counted).filter(|(_, counted)| !counted).map(|(round, _)| round).collect()
-}
-
-/// Share of the runs that were in each state.
-fn shares(series: &Series) -> Vec<f64> {
-    let count = |state: usize| series.singles.iter().filter(|single| single.state == state).count();
-    let all = series.singles.len().max(1) as f64;
-    (0..series.distances.len()).map(|state| count(state) as f64 / all).collect()
-}
-
-/// The runs of a row that are compared, by the state in which they were: the median of what two machines do lies somewhere between them. Of
-/// those in the commonest state where they are enough; else each state is as heavy as it was common; together only where that leaves too few.
-fn alike<'a>(counted: &[&'a Single], common: Option<usize>) -> Vec<Vec<&'a Single>> {
-    let mut by_state: BTreeMap<usize, Vec<&Single>> = BTreeMap::new();
-    for single in counted {
-        by_state.entry(single.state).or_default().push(*single);
-    }
-    if let Some(alike) = common.and_then(|common| by_state.get(&common)).filter(|alike| alike.len() >= RUNS) {
-        return vec![alike.clone()];
-    }
-    let groups: Vec<_> = by_state.into_values().filter(|group| group.len() >= OF_STATE).collect();
-    if groups.iter().map(Vec::len).sum::<usize>() >= RUNS { groups } else { vec![counted.to_vec()] }
 }
 
 /// Of the rounds that are not `apart`.
 fn row(singles: &[&Single], apart: &[u32], common: Option<usize>) -> Option<Row> {
     let scenario = singles.first()?.scenario;
     let counted: Vec<&Single> = singles.iter().copied().filter(|single| !apart.contains(&single.round)).collect();
-    let groups = alike(&counted, common);
+    let groups = state::alike(&counted, |single| single.state, common);
     let cell = |predicted: fn(&Single) -> f64, measured: fn(&Single) -> f64, limit: f64| {
         let values = |group: &[&Single], of: fn(&Single) -> f64| group.iter().map(|it| of(it)).collect::<Vec<_>>();
         let whole = cell(&[values(singles, predicted)], &[values(singles, measured)], limit)?;
@@ -215,12 +192,11 @@ fn row(singles: &[&Single], apart: &[u32], common: Option<usize>) -> Option<Row>
 }
 
 fn cell(predicted: &[Vec<f64>], measured: &[Vec<f64>], limit: f64) -> Option<Cell> {
-    let (predicted, middle) = (median_of_groups(predicted)?, median_of_groups(measured)?);
-    let runs: usize = measured.iter().map(Vec::len).sum();
-    let half_width = if runs < 3 { f64::MAX } else { half_of_groups(measured)? / middle * 100.0 };
-    let error = (predicted / middle - 1.0) * 100.0;
-    let measurable = runs >= RUNS && half_width <= limit;
-    Some(Cell { predicted, measured: middle, half_width, error, measurable, all: (error, half_width) })
+    let beside = Beside::of(predicted, measured)?;
+    let Beside { predicted, measured, .. } = beside;
+    let (half_width, error) = ((beside.half_width * 100.0).min(f64::MAX), beside.error * 100.0);
+    let measurable = beside.measurable(limit / 100.0);
+    Some(Cell { predicted, measured, half_width, error, measurable, all: (error, half_width) })
 }
 
 fn verdict(rows: &[Row], cell: fn(&Row) -> &Cell, (worst_goal, median_goal): (f64, f64)) -> Verdict {

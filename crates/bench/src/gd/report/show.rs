@@ -64,7 +64,7 @@ pub fn conclusions(it: &Report) -> Vec<String> {
         ));
     }
     lines.extend(state::said(&it.apart));
-    lines.extend(distances(it));
+    lines.extend(state::met(&it.states, &it.series.distances));
     lines.push(format!(
         "{} parameters, each a step timed by itself: {}; none is fitted",
         it.parameter_count,
@@ -85,23 +85,6 @@ pub fn conclusions(it: &Report) -> Vec<String> {
         series.stolen * 100.0
     ));
     lines
-}
-
-/// What is said of a machine that was in several states.
-fn distances(it: &Report) -> Option<String> {
-    let met = it.states.iter().zip(&it.series.distances).filter(|(share, _)| **share > 0.0);
-    let met: Vec<String> = met
-        .map(|(share, [from, to])| {
-            format!("{:.0} to {:.0} ns in {:.0} % of the runs", from * 1e9, to * 1e9, share * 100.0)
-        })
-        .collect();
-    (met.len() > 1).then(|| {
-        format!(
-            "from one processor to the other a line of the cache takes {}; each run is compared with the prediction for its own of these states, \
-             and rows with ten runs in the commonest one count those alone",
-            met.join(", ")
-        )
-    })
 }
 
 /// The report as one page that loads nothing.
