@@ -5,7 +5,8 @@
 //!
 //! This goes in rounds. A machine is faster in one minute than in the next, and where the memory of a process lies makes a difference as
 //! long as it lives; so each round predicts anew, from steps measured in that moment, and then runs each row once, with servers of its own.
-//! Rounds in which it was another machine than in most are told apart by what they predict: see [`state`].
+//! A row is predicted for each state of the machine that shows from inside ([`crate::distance`]), and a run is held against the one in which it
+//! began and ended. Rounds in which it was another machine than in most all the same are told apart by what they predict: see [`state`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -26,11 +27,14 @@ use zeroize::Zeroizing;
 
 use crate::awake::Awake;
 use crate::clock::Stopwatch;
+use crate::distance::{States, TRIES};
 use crate::fixture::{self, Fixture};
+use crate::known::ByState;
 use crate::load::{Link, Way};
 use crate::measures::runtime;
 use crate::random::Random;
 use crate::record::{half, median};
+use crate::state::Beside;
 use crate::subject::Subject;
 use crate::{Failed, place, state};
 
@@ -48,16 +52,9 @@ pub const MEDIAN: f64 = 0.01;
 const BRIEF: f64 = 20.0;
 const LIFETIMES: f64 = 3.0;
 
-/// Rounds with fewer runs of a row say nothing of how far they are apart.
-const LEAST: usize = 10;
-
 /// Connections of their own that a run is spread over, one set after the other: with each of them messages meet each other in another way, and
 /// stay with it.
 const SITTINGS: u32 = 4;
-
-/// How often a run is begun that does not come to its end. Where keys live for a second, a client that the machine makes wait for half of
-/// that is sent away, and rightly so; that is no reason to lose all the other rows.
-const TRIES: u32 = 3;
 
 /// How thoroughly a prediction is held against runs.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +67,9 @@ pub struct Plan {
     pub warm_up: Duration,
 }
 
-/// Predicts the same rows once more, from steps as they are now, and keeps what it predicts where nobody can change it afterwards.
-pub type Again<'a> = dyn FnMut(u32) -> Result<Prediction, Failed> + 'a;
+/// Predicts the same rows once more for each state of the machine, from steps as they are now, and keeps what it predicts where nobody can
+/// change it afterwards.
+pub type Again<'a> = dyn FnMut(u32, &mut States) -> Result<ByState<Prediction>, Failed> + 'a;
 
 /// A row and what was measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -80,7 +78,8 @@ pub struct Held {
     pub setting: Setting,
     /// Clients.
     pub clients: u32,
-    /// Requests a second as predicted: the median of the rounds that count.
+    /// Requests a second as predicted: the median of the runs that count. They are those in the commonest state where they are enough, else each
+    /// state is as heavy as it was common: see [`state::alike`].
     pub predicted: f64,
     /// As measured: the median of the same.
     pub measured: f64,
@@ -133,13 +132,18 @@ pub struct Verdict {
     pub bias: Option<f64>,
     /// Rounds, from 1, that found the machine in another state than most did, and do not count.
     pub apart: Vec<u32>,
-    /// Runs that did not come to their end, and were begun again.
+    /// How long a line of the cache took from one processor to the other in each state in which the machine was met, seconds: the shortest and
+    /// the longest.
+    pub distances: Vec<[f64; 2]>,
+    /// Share of the runs that were in each.
+    pub states: Vec<f64>,
+    /// Runs that did not come to their end, or not in the state in which they began, and were begun again.
     pub abandoned: Vec<Abandoned>,
     /// Whether at least four rows in five count, and the goals are met.
     pub met: bool,
 }
 
-/// A run that did not come to its end: nothing of it counts.
+/// A run of which nothing counts: it did not come to its end, or the machine became another one meanwhile.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Abandoned {
     /// Of which round, from 1.
@@ -180,12 +184,13 @@ pub fn verify(
     progress: &mut dyn FnMut(Told<'_>),
 ) -> Result<Verdict, Failed> {
     let processors = place::pair();
+    let mut states = States::new(processors);
     let mut fixtures: BTreeMap<u32, Fixture> = BTreeMap::new();
     let mut all: Vec<Rounds> = prediction.rows.iter().map(|_| Rounds::default()).collect();
     let mut abandoned = Vec::new();
     for round in 0..plan.rounds.max(2) {
-        let now = again(round)?;
-        if !now.rows.iter().map(of).eq(prediction.rows.iter().map(of)) {
+        let foreseen = again(round, &mut states)?;
+        if foreseen.of.values().any(|now| !now.rows.iter().map(of).eq(prediction.rows.iter().map(of))) {
             return Err("other rows are predicted than before".into());
         }
         let mut order: Vec<usize> = (0..all.len()).collect();
@@ -194,7 +199,7 @@ pub fn verify(
         }
         let mut kept = None;
         for index in order {
-            let row = &now.rows[index];
+            let row = &prediction.rows[index];
             progress(Told::Runs(row));
             let run = || -> Result<Found, Failed> {
                 let server = server(row, &mut fixtures, kept.take(), words, processors)?;
@@ -203,31 +208,46 @@ pub fn verify(
                 kept = Some(server);
                 Ok(found)
             };
-            let found = to_its_end(run, |why| {
+            // One that takes many seconds is of the state in which it began.
+            let stays = !brief(&row.setting);
+            let (state, found) = to_its_end(run, stays, &mut || states.now(), |why| {
                 let (setting, clients) = of(row);
                 let it = Abandoned { round: round + 1, setting, clients, why: why.to_string() };
                 progress(Told::Abandoned(&it));
                 abandoned.push(it);
             })?;
-            all[index].add(row, found)?;
+            all[index].add(state, &foreseen.at(state)?.rows[index], found)?;
         }
     }
     let counted = counted(&all);
-    let rows = prediction.rows.iter().zip(&all).map(|(row, rounds)| rounds.held(row, &counted));
+    let (distances, of) = (states.distances(), all.iter().flat_map(|row| &row.singles).map(|single| single.state));
+    let shares = state::shares(of, distances.len());
+    let rows = prediction.rows.iter().zip(&all).map(|(row, rounds)| rounds.held(row, &counted, state::common(&shares)));
     let rows = rows.collect::<Option<Vec<_>>>().ok_or("a figure is no number")?;
     let apart = (1..).zip(&counted).filter(|(_, counted)| !**counted).map(|(round, _)| round).collect();
-    Ok(Verdict { apart, abandoned, ..judged(rows) })
+    Ok(Verdict { apart, distances, states: shares, abandoned, ..judged(rows) })
 }
 
-/// Begins a run anew until one comes to its end, [`TRIES`] times at most; `ended` hears why each of the others did not.
-fn to_its_end<T>(mut run: impl FnMut() -> Result<T, Failed>, mut ended: impl FnMut(&Failed)) -> Result<T, Failed> {
+/// Begins a run anew until one comes to its end, and if it has to, in the state in which it began, [`TRIES`] times at most; `ended` hears why
+/// each of the others does not count. Gives that state; a last run in which it changed counts all the same.
+fn to_its_end<T>(
+    mut run: impl FnMut() -> Result<T, Failed>,
+    stays: bool,
+    state: &mut dyn FnMut() -> Result<usize, Failed>,
+    mut ended: impl FnMut(&Failed),
+) -> Result<(usize, T), Failed> {
+    let mut before = state()?;
     for _ in 1..TRIES {
-        match run() {
-            Ok(found) => return Ok(found),
+        let found = run();
+        let after = if stays { state()? } else { before };
+        match found {
+            Ok(found) if after == before => return Ok((before, found)),
+            Ok(_) => ended(&"the machine changed its state meanwhile".into()),
             Err(why) => ended(&why),
         }
+        before = after;
     }
-    run()
+    Ok((before, run()?))
 }
 
 /// A server that runs, and for what it was started.
@@ -298,75 +318,93 @@ fn apart(
 /// What the rounds say of a row.
 #[derive(Debug, Default)]
 struct Rounds {
-    /// Requests a second, as predicted and as measured.
-    rates: [Vec<f64>; 2],
-    /// The other figures of [`Held`] in the same way.
-    p95: [Vec<f64>; 2],
-    cpu: [Vec<f64>; 2],
-    storm: [Vec<f64>; 2],
+    singles: Vec<Single>,
     /// Sums of the runs.
     renewed: Renewed,
 }
 
+/// A run.
+#[derive(Debug, Clone, Copy)]
+struct Single {
+    /// The state of the machine.
+    state: usize,
+    predicted: Figures,
+    measured: Figures,
+}
+
+/// Requests a second, and the other figures of [`Held`].
+#[derive(Debug, Clone, Copy)]
+struct Figures {
+    rate: f64,
+    p95: f64,
+    cpu: f64,
+    storm: f64,
+}
+
 impl Rounds {
-    fn add(&mut self, row: &Row, mut found: Found) -> Result<(), Failed> {
+    fn add(&mut self, state: usize, row: &Row, mut found: Found) -> Result<(), Failed> {
         if found.answered == 0 {
             return Err("nothing was answered in the time".into());
         }
-        let both = |[predicted, measured]: &mut [Vec<f64>; 2], values: (f64, f64)| {
-            predicted.push(values.0);
-            measured.push(values.1);
-        };
-        let (rate, answered) = (row.throughput.value, found.answered as f64);
-        both(&mut self.rates, (rate, answered / found.seconds));
-        both(&mut self.cpu, (row.server_busy.value / rate, found.cpu / answered));
-        both(&mut self.storm, (row.storm_here.value, found.storm));
         self.renewed.keys += found.renewed.keys;
         self.renewed.tokens += found.renewed.tokens;
         found.waits.sort_by(f64::total_cmp);
         let (waits, at) = (&found.waits, (found.waits.len() * 95).div_ceil(100).max(1) - 1);
-        both(&mut self.p95, (row.response.p95.value, *waits.get(at).ok_or("nobody waited for an answer")?));
+        let (rate, answered) = (row.throughput.value, found.answered as f64);
+        let predicted = Figures {
+            rate,
+            p95: row.response.p95.value,
+            cpu: row.server_busy.value / rate,
+            storm: row.storm_here.value,
+        };
+        let p95 = *waits.get(at).ok_or("nobody waited for an answer")?;
+        let measured = Figures { rate: answered / found.seconds, p95, cpu: found.cpu / answered, storm: found.storm };
+        self.singles.push(Single { state, predicted, measured });
         Ok(())
     }
 
     /// Of the rounds that are `counted`.
-    fn held(&self, row: &Row, counted: &[bool]) -> Option<Held> {
-        let all = vec![true; counted.len()];
-        let of = |values: &[f64], which: &[bool]| {
-            values.iter().zip(which).filter(|(_, counted)| **counted).map(|(value, _)| *value).collect::<Vec<_>>()
+    fn held(&self, row: &Row, counted: &[bool], common: Option<usize>) -> Option<Held> {
+        let chosen = self.singles.iter().zip(counted).filter(|(_, counted)| **counted).map(|(single, _)| *single);
+        let groups = state::alike(&chosen.collect::<Vec<_>>(), |single| single.state, common);
+        let beside = |groups: &[Vec<Single>], of: fn(&Figures) -> f64| {
+            let values = |group: &[Single], which: fn(&Single) -> &Figures| {
+                group.iter().map(|single| of(which(single))).collect::<Vec<_>>()
+            };
+            let all = |which: fn(&Single) -> &Figures| groups.iter().map(|it| values(it, which)).collect::<Vec<_>>();
+            Beside::of(&all(|single| &single.predicted), &all(|single| &single.measured))
         };
-        let both = |[predicted, measured]: &[Vec<f64>; 2], which: &[bool]| {
-            Some((median(&of(predicted, which))?, median(&of(measured, which))?))
-        };
-        let middle = |values| both(values, counted);
-        let ((predicted, measured), whole) = (middle(&self.rates)?, both(&self.rates, &all)?);
-        let half_width = half(&of(&self.rates[1], counted))? / measured;
-        let errors: Vec<f64> = self.rates[0].iter().zip(&self.rates[1]).map(|(one, other)| one / other - 1.0).collect();
-        let (runs, every) = (counted.iter().filter(|counted| **counted).count(), self.rates[1].len() as f64);
+        let both = |of| beside(&groups, of).map(|it| (it.predicted, it.measured));
+        let (rate, whole) = (beside(&groups, |it| it.rate)?, beside(&[self.singles.clone()], |it| it.rate)?);
+        let errors = self.singles.iter().map(|single| single.predicted.rate / single.measured.rate - 1.0);
+        let (errors, every): (Vec<f64>, _) = (errors.collect(), self.singles.len() as f64);
         Some(Held {
             setting: row.setting,
             clients: row.clients,
-            predicted,
-            measured,
-            half_width,
-            error: predicted / measured - 1.0,
-            all: (whole.0 / whole.1 - 1.0, half(&self.rates[1])? / whole.1),
+            predicted: rate.predicted,
+            measured: rate.measured,
+            half_width: rate.half_width,
+            error: rate.error,
+            all: (whole.error, whole.half_width),
             by_round: (median(&errors)?, half(&errors)?),
-            moved: predicted / row.throughput.value - 1.0,
-            measurable: runs >= LEAST && half_width <= MEASURABLE,
-            p95: middle(&self.p95)?,
-            cpu: middle(&self.cpu)?,
-            storm: middle(&self.storm)?,
+            moved: rate.predicted / row.throughput.value - 1.0,
+            measurable: rate.measurable(MEASURABLE),
+            p95: both(|it| it.p95)?,
+            cpu: both(|it| it.cpu)?,
+            storm: both(|it| it.storm)?,
             renewed: Renewed { keys: self.renewed.keys / every, tokens: self.renewed.tokens / every },
-            runs: runs as u64,
+            runs: rate.runs as u64,
         })
     }
 }
 
 /// Whether each round counts: by what was predicted in it.
 fn counted(all: &[Rounds]) -> Vec<bool> {
-    let rounds = all.iter().map(|row| row.rates[0].len()).min().unwrap_or(0);
-    let of = |round: usize| all.iter().map(|row| row.rates[0].get(round).map(|rate| (0, *rate))).collect();
+    let rounds = all.iter().map(|row| row.singles.len()).min().unwrap_or(0);
+    let of = |round: usize| {
+        let of = |row: &Rounds| row.singles.get(round).map(|single| (single.state, single.predicted.rate));
+        all.iter().map(of).collect()
+    };
     state::counted(&(0..rounds).map(of).collect::<Vec<_>>())
 }
 
@@ -547,8 +585,8 @@ fn judged(rows: Vec<Held>) -> Verdict {
     let bias = (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64);
     let enough = errors.len() * 5 >= rows.len() * 4;
     let met = enough && worst.is_some_and(|it| it <= WORST) && median.is_some_and(|it| it <= MEDIAN);
-    let (apart, abandoned) = Default::default();
-    Verdict { measurable: errors.len(), rows, worst, median, bias, apart, abandoned, met }
+    let (apart, abandoned, distances, states) = Default::default();
+    Verdict { measurable: errors.len(), rows, worst, median, bias, apart, distances, states, abandoned, met }
 }
 
 #[cfg(test)]
@@ -609,39 +647,59 @@ mod tests {
             largest: (String::new(), 1.0),
             difference: None,
         };
+        let run = |rounds: &mut Rounds, state: usize, (predicted, answered): (f64, u64)| {
+            let found = Found { answered, seconds: 1.0, waits: vec![0.5], ..Found::default() };
+            rounds.add(state, &Row { throughput: figure(predicted), ..row.clone() }, found).unwrap();
+        };
         let mut rounds = Rounds::default();
         for round in 0..16 {
             // Predicted too high where it is slow, and measured as slow.
-            let (predicted, answered) = if round % 4 == 3 { (80.0, 70) } else { (101.0, 100) };
-            let found = Found { answered, seconds: 1.0, waits: vec![0.5], ..Found::default() };
-            rounds.add(&Row { throughput: figure(predicted), ..row.clone() }, found).unwrap();
+            run(&mut rounds, 0, if round % 4 == 3 { (80.0, 70) } else { (101.0, 100) });
         }
         let which = counted(std::slice::from_ref(&rounds));
         assert!((0..16).all(|round| which[round] == (round % 4 != 3)));
-        let held = rounds.held(&row, &which).unwrap();
+        let held = rounds.held(&row, &which, Some(0)).unwrap();
         assert_eq!((held.runs, held.measured, held.half_width, held.measurable), (12, 100.0, 0.0, true));
         assert!((held.error - 0.01).abs() < 1e-12 && (held.by_round.0 - 0.01).abs() < 1e-12);
         assert!(held.all.1 > MEASURABLE, "{:?}", held.all);
-        let few =
-            rounds.held(&row, &which.iter().enumerate().map(|(at, it)| *it && at > 3).collect::<Vec<_>>()).unwrap();
+        let few = which.iter().enumerate().map(|(at, it)| *it && at > 3).collect::<Vec<_>>();
+        let few = rounds.held(&row, &few, Some(0)).unwrap();
         assert!(few.runs == 9 && !few.measurable, "nine rounds");
+        // Where the distance of the processors tells them apart, each round counts, and the row is of the commoner state.
+        let mut rounds = Rounds::default();
+        for round in 0..16 {
+            let slow = round % 3 == 2;
+            run(&mut rounds, usize::from(slow), if slow { (80.0, 70) } else { (101.0, 100) });
+        }
+        let which = counted(std::slice::from_ref(&rounds));
+        assert_eq!(which, [true; 16]);
+        let held = rounds.held(&row, &which, Some(0)).unwrap();
+        assert_eq!((held.runs, held.measured, held.half_width, held.measurable), (11, 100.0, 0.0, true));
     }
 
     #[test]
     fn runs_that_do_not_come_to_their_end_are_begun_again_and_listed() {
-        let tried = |good: usize| {
-            let (mut count, mut list) = (0, Vec::new());
+        let tried = |good: usize, stays: bool, states: &[usize]| {
+            let (mut count, mut list, mut states) = (0, Vec::new(), states.iter().copied());
             let run = || {
                 count += 1;
                 if count < good { Err(format!("run {count} was cut off").into()) } else { Ok(count) }
             };
-            let found = to_its_end(run, |why| list.push(why.to_string()));
+            let found = to_its_end(run, stays, &mut || Ok(states.next().unwrap()), |why| list.push(why.to_string()));
             (found.map_err(|why| why.to_string()), list)
         };
-        assert_eq!(tried(1), (Ok(1), vec![]));
         let cut = |count: usize| (1..=count).map(|it| format!("run {it} was cut off")).collect::<Vec<_>>();
-        assert_eq!(tried(3), (Ok(3), cut(2)));
-        assert_eq!(tried(4), (Err("run 3 was cut off".into()), cut(2)), "it ends");
+        let moved = |count| vec!["the machine changed its state meanwhile".to_owned(); count];
+        for (rule, good, stays, states, found, why) in [
+            ("at once", 1, true, &[4, 4][..], Ok((4, 1)), vec![]),
+            ("in the end", 3, true, &[0; 3], Ok((0, 3)), cut(2)),
+            ("it ends", 4, true, &[0; 3], Err("run 3 was cut off".into()), cut(2)),
+            ("in another state", 1, true, &[0, 1, 1], Ok((1, 2)), moved(1)),
+            ("in one that never stays", 1, true, &[0, 1, 0], Ok((0, 3)), moved(2)),
+            ("one that takes long", 1, false, &[1], Ok((1, 1)), vec![]),
+        ] {
+            assert_eq!(tried(good, stays, states), (found, why), "{rule}");
+        }
     }
 
     #[test]

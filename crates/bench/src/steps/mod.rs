@@ -21,7 +21,7 @@ use std::time::Duration;
 
 pub use bed::Bed;
 pub use machine::{machine, versions};
-pub use run::{Plan, Program, Told, child, measure};
+pub use run::{Plan, Program, Told, child, measure, measure_again};
 pub use timing::{Timings, Whose, timed, timed_among_others, timed_so_often};
 
 use crate::Failed;

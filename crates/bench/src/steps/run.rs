@@ -11,6 +11,8 @@ use cost::calibration::{Calibration, SCHEMA, Step, Unit, fit, summary};
 use super::{Bed, Entry, Timings, all, machine, versions};
 use crate::awake::Awake;
 use crate::clock::{self, Stopwatch};
+use crate::distance::States;
+use crate::known::{ByState, Known};
 use crate::record::median;
 use crate::{Failed, process};
 
@@ -113,17 +115,44 @@ pub fn measure(
         }
     }
     let steps = entries.iter().zip(&found).map(|(entry, found)| step(entry, found)).collect::<Result<Vec<_>, _>>()?;
+    // They have to have ended: their time is that of this process only then.
+    drop(awake);
+    let others = before.zip(process::others()).map_or(0.0, |(before, after)| after.since(&before));
+    Ok(calibration(steps, plan.quick, others))
+}
+
+/// Measures these steps once each, for the state in which the machine is ([`crate::distance`]), which is the same before and after. `known`
+/// has what was measured before in this state and in others, and keeps what is new; so there is a calibration for each state.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_again(
+    entries: &[Entry],
+    program: &Program,
+    states: &mut States,
+    known: &mut Known,
+) -> Result<ByState<Calibration>, Failed> {
+    let (bed, plan) = (Bed::make()?, Plan::MOMENT);
+    let _awake = Awake::start()?;
+    let (watch, mut measured) = (Stopwatch::start(), Duration::ZERO);
+    for (done, entry) in (0..).zip(entries) {
+        let left = entries.len() as u32 - done;
+        let time = plan.next((done, left), Duration::from_secs_f64(watch.seconds()), measured);
+        let (state, found) = states.within(|| one(program, bed.folder(), &entry.id(), time))?;
+        known.keep(state, vec![step(entry, &[found])?]);
+        measured += time;
+    }
+    known.each(|steps| Ok(calibration(steps, plan.quick, 0.0)))
+}
+
+fn calibration(steps: Vec<Step>, quick: bool, others: f64) -> Calibration {
     let mut sized: BTreeMap<String, Vec<&Step>> = BTreeMap::new();
     for step in &steps {
         sized.entry(step.name()).or_default().push(step);
     }
     let laws = sized.values().filter_map(|steps| fit(steps)).collect();
-    let (machine, versions) = (machine(), versions());
-    // They have to have ended: their time is that of this process only then.
-    drop(awake);
-    let others = before.zip(process::others()).map_or(0.0, |(before, after)| after.since(&before));
-    let (schema, taken, quick) = (SCHEMA, clock::today(), plan.quick);
-    Ok(Calibration { schema, taken, machine, versions, quick, others, steps, laws })
+    let (schema, taken, machine, versions) = (SCHEMA, clock::today(), machine(), versions());
+    Calibration { schema, taken, machine, versions, quick, others, steps, laws }
 }
 
 /// One round of one step.

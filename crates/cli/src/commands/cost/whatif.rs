@@ -2,10 +2,13 @@
 
 mod show;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bench::steps::{Entry, Plan, Program, all, machine, measure, versions};
+use bench::distance::States;
+use bench::known::{ByState, Known};
+use bench::steps::{Entry, Plan, Program, all, machine, measure, measure_again, versions};
 use bench::verify::{self, Told, Verdict, fingerprint};
 use clap::{Args, ValueEnum};
 use cost::calibration::Calibration;
@@ -220,18 +223,30 @@ impl WhatIf {
         let words = ["cost", "serve"].map(str::to_owned);
         let entries: Vec<Entry> = all().into_iter().filter(|it| prediction.steps.contains(&it.name())).collect();
         let (grid, mut hashes) = (self.grid(), Vec::new());
-        let mut again = |round: u32| {
+        let mut known = Known::default();
+        let mut again = |round: u32, states: &mut States| {
             eprintln!("round {} of {}: {} steps are measured", round + 1, self.rounds, entries.len());
-            let newer = measure(&entries, Plan::MOMENT, &Program::own(&["cost", "step"]), &mut |_| ())?;
-            let now = self.spend.within(|budget| predict(&calibration.renewed(&newer), &grid, None, budget));
-            let now = now.map_err(Failure::why)?;
-            let text = format!("{:#}\n", json!(now));
+            let program = Program::own(&["cost", "step"]);
+            let ByState { of, latest } = measure_again(&entries, &program, states, &mut known)?;
+            let predicted = |newer: &Calibration| {
+                self.spend
+                    .within(|budget| predict(&calibration.renewed(newer), &grid, None, budget))
+                    .map_err(Failure::why)
+            };
+            let now = of.iter().map(|(state, newer)| Ok((*state, predicted(newer)?)));
+            let now = ByState { of: now.collect::<Result<BTreeMap<_, _>, bench::Failed>>()?, latest };
+            let text = format!("{:#}\n", json!({"distances": states.distances(), "states": now.of, "latest": latest}));
             if let Some(path) = &self.out {
                 let path = path.with_extension(format!("round-{}.json", round + 1));
                 write(&path, &text).map_err(Failure::why)?;
             }
             let hash = fingerprint(&text);
-            eprintln!("round {} of {}: predicted, sha256 {hash}; {} runs", round + 1, self.rounds, now.rows.len());
+            eprintln!(
+                "round {} of {}: predicted, sha256 {hash}; {} runs",
+                round + 1,
+                self.rounds,
+                prediction.rows.len()
+            );
             hashes.push(hash);
             Ok(now)
         };

@@ -75,7 +75,7 @@ pub(super) fn held(verdict: &Verdict) -> String {
         verify::MEDIAN * 100.0,
         if verdict.met { "met" } else { "missed" }
     ));
-    if let Some(why) = state::said(&verdict.apart) {
+    for why in [state::said(&verdict.apart), state::met(&verdict.states, &verdict.distances)].into_iter().flatten() {
         text.push_str(&format!("{why}\n"));
     }
     if let Some(first) = verdict.abandoned.first() {
