@@ -193,7 +193,11 @@ impl Meanwhile {
             Self::Hears(hearer, disturb, seconds) => {
                 let watch = Stopwatch::start();
                 hearer.hear()?;
-                disturb.run(*seconds);
+                // The message is a part of that time, or all of it.
+                let left = *seconds - watch.seconds();
+                if left > 0.0 {
+                    disturb.run(left);
+                }
                 Ok(watch.seconds())
             }
             Self::Sleeps(hearer, seconds) => hearer.sleep(*seconds).map(|()| 0.0),
@@ -222,7 +226,7 @@ fn timings(spec: &Spec, op: &mut dyn FnMut() -> Result<(), Failed>) -> Result<Ve
 }
 
 /// A step of timings, without those that were interrupted.
-pub(super) fn step(operation: &str, algorithm: &str, bytes: u64, times: &[f64]) -> Result<Step, Failed> {
+pub(crate) fn step(operation: &str, algorithm: &str, bytes: u64, times: &[f64]) -> Result<Step, Failed> {
     let all = summary(times).ok_or("a step without a time")?;
     let kept: Vec<f64> = times.iter().copied().filter(|time| *time <= INTERRUPTED * all.p50).collect();
     let sample = summary(&kept).ok_or("a step without a time")?;

@@ -199,26 +199,30 @@ impl<'a> Steps<'a> {
 
     /// Seconds from the end of a write until the other side, which slept, begins to read.
     pub(super) fn wake(&mut self) -> Result<f64, Fault> {
-        let bytes = self.message();
-        let mut parts = 0.0;
-        for part in ["write message", "read message", "write answer", "read answer"] {
-            parts += self.time(part, bytes)?.mean;
+        let parts = ["write message", "read message", "write answer", "read answer"];
+        Ok(self.rest("exchange message", &parts)? / 2.0)
+    }
+
+    /// What a step of messages takes that is in none of its parts. Those are as long as where the step was timed: where messages follow each
+    /// other at once a write was timed, too, and is shorter, but no exchange was.
+    fn rest(&mut self, all: &str, parts: &[&str]) -> Result<f64, Fault> {
+        let (bytes, interval) = (self.message(), self.interval);
+        let among = among(self.setting.clients);
+        let apart = |pause: &Pause| self.pair(all, &format!("{}{among}", pause.ending())).map(|_| pause.seconds());
+        let timed = Pause::ALL.iter().filter(|pause| !pause.is_asleep()).filter_map(apart);
+        self.interval = interval.max(timed.fold(USUAL_MESSAGES.1, f64::min));
+        let mut rest = self.time(all, bytes)?.mean;
+        for part in parts {
+            rest -= self.time(part, bytes)?.mean;
         }
-        Ok(((self.time("exchange message", bytes)?.mean - parts) / 2.0).max(0.0))
+        self.interval = interval;
+        Ok(rest.max(0.0))
     }
 
     /// Processor seconds that going to sleep and waking up costs, of the organisation and of the store.
     pub(super) fn sleeps(&mut self) -> Result<(f64, f64), Fault> {
-        let bytes = self.message();
-        let mut beyond = |all: &str, parts: [&str; 2]| {
-            let mut rest = self.time(all, bytes)?.mean;
-            for part in parts {
-                rest -= self.time(part, bytes)?.mean;
-            }
-            Ok::<f64, Fault>(rest.max(0.0))
-        };
-        let organisation = beyond("exchange organisation", ["write message", "read answer"])?;
-        Ok((organisation, beyond("exchange store", ["read message", "write answer"])?))
+        let organisation = self.rest("exchange organisation", &["write message", "read answer"])?;
+        Ok((organisation, self.rest("exchange store", &["read message", "write answer"])?))
     }
 
     /// The share of a processor that is taken from whoever computes, by others and by the kernel.
