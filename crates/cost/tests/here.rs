@@ -158,6 +158,20 @@ fn messages_of_several_clients_take_as_long_as_over_as_many_lines() {
 }
 
 /// What interrupts a processor is measured by itself, and stands in the timings of steps that are long enough to hold it.
+/// No exchange can be timed where messages follow each other at once, where a write is shorter: what is in an exchange beside its writes and
+/// reads stays what it is.
+#[test]
+fn sleeping_takes_as_much_processor_time_where_a_write_is_shorter() {
+    let among = [
+        ("write message-among-8", 1500, 10.0),
+        ("exchange organisation-among-8", 1500, 15.0),
+        ("write message-after-15us-among-8", 1500, 4.0),
+    ];
+    let setting = setting("SC0", 8, 0);
+    let (here, usual) = (predicted(&[&usual()[..], &among].concat(), &setting), predicted(&usual(), &setting));
+    near(here.processor, usual.processor, 1e-9, "processor");
+}
+
 #[test]
 fn an_interruption_counts_once() {
     let with = |lost: f64, interruption: f64| -> Vec<_> {
