@@ -375,7 +375,8 @@ impl Rounds {
             Beside::of(&all(|single| &single.predicted), &all(|single| &single.measured))
         };
         let both = |of| beside(&groups, of).map(|it| (it.predicted, it.measured));
-        let (rate, whole) = (beside(&groups, |it| it.rate)?, beside(&[self.singles.clone()], |it| it.rate)?);
+        let (rate, whole) =
+            (beside(&groups, |it| it.rate)?, beside(std::slice::from_ref(&self.singles), |it| it.rate)?);
         let errors = self.singles.iter().map(|single| single.predicted.rate / single.measured.rate - 1.0);
         let (errors, every): (Vec<f64>, _) = (errors.collect(), self.singles.len() as f64);
         Some(Held {
