@@ -245,7 +245,7 @@ fn to_its_end<T>(
             Ok(_) => ended(&"the machine changed its state meanwhile".into()),
             Err(why) => ended(&why),
         }
-        before = after;
+        before = if stays { after } else { state()? };
     }
     Ok((before, run()?))
 }
@@ -698,6 +698,7 @@ mod tests {
             ("in another state", 1, true, &[0, 1, 1], Ok((1, 2)), moved(1)),
             ("in one that never stays", 1, true, &[0, 1, 0], Ok((0, 3)), moved(2)),
             ("one that takes long", 1, false, &[1], Ok((1, 1)), vec![]),
+            ("one that takes long and is begun again", 2, false, &[1, 0], Ok((0, 2)), cut(1)),
         ] {
             assert_eq!(tried(good, stays, states), (found, why), "{rule}");
         }

@@ -46,7 +46,7 @@ impl Hearer {
         self.read()
     }
 
-    /// Reads the message that it asked for the last time, which is there by now, and asks for another.
+    /// Reads the message that it asked for the last time, which is there by now as a rule, and asks for another.
     ///
     /// # Errors
     /// The waker has gone.
@@ -80,7 +80,7 @@ const REQUEST: usize = 8 + 4;
 /// Answers hearers, one after the other, as often as each of them asks, until it is ended by who started it.
 ///
 /// # Errors
-/// The system gives no connection, somebody leaves before an answer, or asks for too long a one.
+/// The system gives no connection, or somebody asks for too long an answer.
 pub fn serve() -> Result<(), Failed> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("{}", serde_json::to_string(&Ready { port: listener.local_addr()?.port() })?);

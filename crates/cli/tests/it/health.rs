@@ -41,10 +41,15 @@ impl Health {
     }
 
     pub(super) fn part(&self, part: &str, name: &str) -> serde_json::Value {
+        self.found(part, name).unwrap_or_else(|said| panic!("no {part} {name}: {said:#}"))
+    }
+
+    /// The part, or all that is said where a program that starts does not have it yet.
+    fn found(&self, part: &str, name: &str) -> Result<serde_json::Value, serde_json::Value> {
         let (_, said) = self.ready();
-        let parts = said["parts"].as_array().unwrap();
-        let found = parts.iter().find(|one| one["part"] == part && one["name"] == name);
-        found.unwrap_or_else(|| panic!("no {part} {name}: {said:#}")).clone()
+        let mut parts = said["parts"].as_array().unwrap().iter();
+        let found = parts.find(|one| one["part"] == part && one["name"] == name).cloned();
+        found.ok_or(said)
     }
 
     pub(super) fn wait(&self, status: u16) {
@@ -369,7 +374,8 @@ fn a_lost_authority_shows_at_servers_and_guards_as_their_fail_mode_says() {
             (Up::start_with(scene, &format!("{file}.toml"), 2), health, name, format!("{file}.toml.log"))
         });
         for (_, health, name, _) in &parts {
-            until("it is in step", || health.part("authority_link", name)["fail_state"] == "in_step");
+            let in_step = |it: serde_json::Value| it["fail_state"] == "in_step";
+            until("it is in step", || health.found("authority_link", name).is_ok_and(in_step));
             assert_eq!(health.metrics().get("trapkey_authority_link", &[("state", "in_step")]), 1.0);
         }
         drop(authority);

@@ -40,12 +40,14 @@ pub(super) struct Steps<'a> {
     setting: &'a Setting,
     /// Seconds from one tag to the next.
     interval: f64,
+    /// Seconds between two of a step at least.
+    since: f64,
     used: BTreeSet<String>,
 }
 
 impl<'a> Steps<'a> {
     pub(super) fn new(calibration: &'a Calibration, setting: &'a Setting) -> Self {
-        Self { calibration, setting, interval: 0.0, used: BTreeSet::new() }
+        Self { calibration, setting, interval: 0.0, since: 0.0, used: BTreeSet::new() }
     }
 
     /// From now on a tag comes so many seconds after the one before.
@@ -120,7 +122,7 @@ impl<'a> Steps<'a> {
                 continue;
             }
             let Some((later, step)) = self.pair(name, &ending) else { continue };
-            since = interval - step.p50;
+            since = (interval - step.p50).max(self.since);
             // Nothing makes a step faster than it ever was.
             points.push((seconds, usual_time(&later).max(step.min) - usual_time(&step)));
             self.used.insert(format!("{name}{ending}"));
@@ -206,16 +208,17 @@ impl<'a> Steps<'a> {
     /// What a step of messages takes that is in none of its parts. Those are as long as where the step was timed: where messages follow each
     /// other at once a write was timed, too, and is shorter, but no exchange was.
     fn rest(&mut self, all: &str, parts: &[&str]) -> Result<f64, Fault> {
-        let (bytes, interval) = (self.message(), self.interval);
+        let bytes = self.message();
         let among = among(self.setting.clients);
+        let among = if self.pair(all, &among).is_some() { among } else { String::new() };
         let apart = |pause: &Pause| self.pair(all, &format!("{}{among}", pause.ending())).map(|_| pause.seconds());
         let timed = Pause::ALL.iter().filter(|pause| !pause.is_asleep()).filter_map(apart);
-        self.interval = interval.max(timed.fold(USUAL_MESSAGES.1, f64::min));
+        self.since = timed.fold(USUAL_MESSAGES.1, f64::min);
         let mut rest = self.time(all, bytes)?.mean;
         for part in parts {
             rest -= self.time(part, bytes)?.mean;
         }
-        self.interval = interval;
+        self.since = 0.0;
         Ok(rest.max(0.0))
     }
 
