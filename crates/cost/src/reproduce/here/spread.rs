@@ -129,7 +129,7 @@ fn mean_up_to(at: [f64; 4]) -> f64 {
 }
 
 /// The times at [`SHARES`], the lower two made longer or shorter so that the lines between them have the mean that was measured: where one
-/// insert in two is long, they lie above all short ones, and what they have too much the tail would lack. All four are where that is too much.
+/// insert in two is long, they lie above all short ones, and what they have too much the tail would lack. Where that is too much, all four are shorter, or as they were measured.
 fn quantiles(sample: &Sample) -> [f64; 4] {
     let at = measured(sample);
     let [least, middle, high, last] = at;
@@ -138,7 +138,8 @@ fn quantiles(sample: &Sample) -> [f64; 4] {
     if factor >= 0.0 && factor * middle <= high {
         return [factor * least, factor * middle, high, last];
     }
-    let factor = mean / (low + upper);
+    // Longer than the last of them the others must not become.
+    let factor = (mean / (low + upper)).min(1.0);
     if factor.is_finite() { at.map(|time| factor * time) } else { at }
 }
 
