@@ -129,7 +129,8 @@ fn mean_up_to(at: [f64; 4]) -> f64 {
 }
 
 /// The times at [`SHARES`], the lower two made longer or shorter so that the lines between them have the mean that was measured: where one
-/// insert in two is long, they lie above all short ones, and what they have too much the tail would lack. Where that is too much, all four are shorter, or as they were measured.
+/// insert in two is long, they lie above all short ones, and what they have too much the tail would lack. Where that is too much, all four are
+/// shorter, or as they were measured.
 fn quantiles(sample: &Sample) -> [f64; 4] {
     let at = measured(sample);
     let [least, middle, high, last] = at;
