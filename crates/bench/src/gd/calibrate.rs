@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use cost::calibration::{Calibration, Machine, SCHEMA, Step, Versions, fit};
+use cost::calibration::{Calibration, SCHEMA, Step, fit};
 use cost::reproduce::here::Pause;
 
 use super::launch::{Launch, Listening};
@@ -12,7 +12,8 @@ use super::steps::{Beside, Spec, What};
 use super::{Configuration, Kind, Scenario, tag};
 use crate::distance::States;
 use crate::known::Known;
-use crate::{Failed, clock, process};
+use crate::steps::{machine, versions};
+use crate::{Failed, clock};
 
 /// An insert is timed so many times as long as other steps: checkpoints come now and then.
 const OF_INSERTS: f64 = 3.0;
@@ -67,16 +68,11 @@ pub struct Bench<'a> {
 pub fn calibration(steps: Vec<Step>, quick: bool) -> Result<Calibration, Failed> {
     let law = |name: &&str| fit(&steps.iter().filter(|step| step.name() == **name).collect::<Vec<_>>());
     let laws = LINES.iter().filter_map(law).collect();
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let calibration = Calibration {
         schema: SCHEMA,
         taken: clock::today(),
-        machine: Machine { cpu: process::machine(), cores: u32::try_from(cores)?, kernel: kernel() },
-        versions: Versions {
-            program: env!("CARGO_PKG_VERSION").into(),
-            library: "aws-lc-rs".into(),
-            build: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
-        },
+        machine: machine(),
+        versions: versions(),
         quick,
         others: 0.0,
         steps,
@@ -290,10 +286,4 @@ impl Steps<'_> {
         }
         Ok(())
     }
-}
-
-fn kernel() -> String {
-    let told = std::process::Command::new("uname").arg("-sr").output().ok();
-    let told = told.map(|told| String::from_utf8_lossy(&told.stdout).trim().to_owned());
-    told.filter(|told| !told.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }
