@@ -51,7 +51,7 @@ pub(super) fn held(verdict: &Verdict) -> String {
         vec![
             row.clients.to_string(),
             format!("{:.0}/s", row.predicted),
-            format!("{:.0}/s ± {:.1} %", row.measured, row.half_width * 100.0),
+            format!("{:.0}/s{}", row.measured, half(row.half_width)),
             error,
             format!("{:+.2} ± {:.2} %", row.by_round.0 * 100.0, row.by_round.1 * 100.0),
             format!("{:+.1} %", row.moved * 100.0),
@@ -99,6 +99,11 @@ fn by_setting<'a>(head: &[&str], settings: impl Iterator<Item = &'a Setting>, ro
         text.push_str(&format!("  {line}\n"));
     }
     text
+}
+
+/// Half of an interval; too few runs have none.
+fn half(width: f64) -> String {
+    if width.is_finite() { format!(" ± {:.1} %", width * 100.0) } else { String::new() }
 }
 
 fn figure(figure: &Figure, shown: impl Fn(f64) -> String) -> String {
