@@ -41,7 +41,7 @@ use gspn::Budget;
 use serde::Serialize;
 
 use crate::model::{Model, Workload};
-use crate::{Class, Fault};
+use crate::{Class, Fault, net};
 
 pub use available::Down;
 pub use bottleneck::Bottleneck;
@@ -306,12 +306,13 @@ pub fn choose_told(
         return Err(Fault::new(Class::TooLarge, "secure", why));
     }
     let solved = effort.each_alone(count, &|done| told(done, count), |number, budget| {
-        outcome(model, &ways(number, &counts), wanted, budget)
+        // Where nothing takes time in one setting, something may in others.
+        let timed = |fault| if fault == net::timeless() { Fault { class: Class::Unanswered, ..fault } } else { fault };
+        outcome(model, &ways(number, &counts), wanted, budget).map_err(timed)
     })?;
-    if let Some(Err(fault)) = solved.first()
-        && solved.iter().all(Result::is_err)
-    {
-        return Err(fault.clone());
+    if solved.iter().all(Result::is_err) {
+        let mut faults = solved.iter().filter_map(|it| it.as_ref().err());
+        return Err(faults.find(|fault| fault.why != net::TIMELESS).cloned().unwrap_or_else(net::timeless));
     }
     let reduced = solved.iter().flatten().all(|(_, reduced)| *reduced);
     let settings = solved.into_iter().enumerate().map(|(number, solved)| match solved {

@@ -242,10 +242,13 @@ fn arrivals(builder: &mut Builder, workload: Workload, source: usize, start: usi
     }
 }
 
+/// Why a request of which no step takes time has no figures.
+pub(crate) const TIMELESS: &str =
+    "nothing in it takes time: give a step a time, an operation a price above 0, or a message a latency";
+
 /// Where no step of a request takes time.
 pub(crate) fn timeless() -> Fault {
-    let why = "nothing in it takes time: give a step a time, an operation a price above 0, or a message a latency";
-    Fault::new(Class::Invalid, "sequence", why)
+    Fault::new(Class::Invalid, "sequence", TIMELESS)
 }
 
 /// The net as the JSON document that `gspn::json` reads, with the questions that [`crate::solve`] asks.

@@ -315,6 +315,21 @@ fn what_would_never_be_full_has_no_bound() {
     assert!(none.bottleneck.ends_with("without it nothing would ever be full"), "{}", none.bottleneck);
 }
 
+/// What takes no time in one setting has no figures there, and the others have theirs; where none takes any there is no answer.
+#[test]
+fn a_setting_without_any_time_is_no_fault_of_the_others() {
+    let workload = "[workload]\narrivals = \"1/s\"\nroom = 20\nthreads = 1\n[node.n]\nplatform = \"p\"\n";
+    let work = "[[sequence.main]]\ndo = \"work\"\nby = \"c\"\ntime = \"0 s\"\nreturns = \"a\"\n";
+    let text = format!("{workload}{SIGNED}{work}");
+    let choice = chosen(&text, &Wanted::default()).unwrap();
+    let none = the(&choice, "none");
+    assert!(none.unsolved.as_ref().unwrap().starts_with("not solved: nothing in it takes time: give a step"), "{none:?}");
+    assert_eq!((choice.ranked.len(), choice.rejected.len()), (1, 1));
+    near(choice.settings[choice.ranked[0]].cores, 2e-6);
+    let fault = chosen(&text.replace("1 us", "0 s"), &Wanted::default()).unwrap_err();
+    assert!(fault.class == Class::Invalid && fault.why.starts_with("nothing in it takes time"), "{fault}");
+}
+
 /// Two threads share a core, so that a request is followed through the net, whose second places must have names of their own.
 #[test]
 fn a_step_may_have_any_name() {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{Outcome, Wanted, above, saturation, security, short, unit};
 use crate::model::{Model, Workload};
-use crate::{Class, Fault};
+use crate::{Class, Fault, net};
 
 /// A constraint that a setting fails.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -193,6 +193,7 @@ pub(super) fn unsolved(fault: &Fault) -> String {
         "markings" => format!("not solved: its net has more markings than `--markings COUNT` allows; {less}"),
         "simulation" => format!("not solved: {}; {less}", fault.why),
         "memory" => format!("not solved: it takes more memory than is allowed; {less}"),
+        _ if fault.why == net::TIMELESS => format!("not solved: {}", fault.why),
         _ => format!("not solved: {fault}"),
     }
 }
