@@ -20,8 +20,11 @@ const FILE: &str = "gd.db";
 /// Tags that are stored before any other, of a client that nobody is, and their bytes: the database has been in use. As long as its log and
 /// its caches grow, an insert into SQLite takes half as long again.
 const USED: (u32, u32) = (2_400, 2_000);
-/// As many more at most, so that checkpoints come after any number of tags.
+/// As many more at most, one by one, so that checkpoints come after any number of tags. Of many that came at once a checkpoint has twice as
+/// many pages.
 const MORE: u32 = 1_800;
+/// How a tag is stored in SQLite.
+const INSERT: &str = "INSERT INTO gd (client, number, content) VALUES (?1, ?2, ?3)";
 
 /// A connection.
 #[derive(Debug)]
@@ -45,14 +48,18 @@ impl Database {
                 files::remove_all(folder, FILE)?;
                 let connection = Connection::open(folder.join(FILE))?;
                 connection.pragma_update(None, "journal_mode", "wal")?;
-                connection.pragma_update(None, "synchronous", "full")?;
+                connection.pragma_update(None, "synchronous", "off")?;
                 let table = "CREATE TABLE gd (id INTEGER PRIMARY KEY, client INTEGER NOT NULL, number INTEGER NOT NULL, content BLOB NOT NULL)";
                 connection.execute(table, [])?;
-                // The first of them fill the log, so that it begins anew; the others stand in it.
-                for tags in [USED.0, Random::new(u64::from(std::process::id())).below(MORE)] {
-                    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) INSERT INTO gd (client, number, content) SELECT -1, i, zeroblob(?2) FROM n WHERE i <= ?1";
-                    connection.execute(fill, params![tags, USED.1])?;
+                // These fill the log, so that it begins anew.
+                let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) INSERT INTO gd (client, number, content) SELECT -1, i, zeroblob(?2) FROM n WHERE i <= ?1";
+                connection.execute(fill, params![USED.0, USED.1])?;
+                let content = vec![0_u8; usize::try_from(USED.1)?];
+                for number in 0..Random::new(u64::from(std::process::id())).below(MORE) {
+                    connection.prepare_cached(INSERT)?.execute(params![-1, number, content])?;
                 }
+                // From now on nothing is lost.
+                connection.pragma_update(None, "synchronous", "full")?;
                 Ok(Self::Sqlite(connection))
             }
             Kind::Postgres => {
@@ -84,8 +91,7 @@ impl Database {
     pub async fn put(&mut self, client: i64, number: i64, content: &[u8]) -> Result<(), Failed> {
         match self {
             Self::Sqlite(connection) => {
-                let query = "INSERT INTO gd (client, number, content) VALUES (?1, ?2, ?3)";
-                connection.prepare_cached(query)?.execute(params![client, number, content])?;
+                connection.prepare_cached(INSERT)?.execute(params![client, number, content])?;
             }
             Self::Postgres(connection, _) => {
                 let query = sqlx::query("INSERT INTO gd (client, number, content) VALUES ($1, $2, $3)");
