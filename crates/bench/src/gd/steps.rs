@@ -191,14 +191,12 @@ impl Meanwhile {
         match self {
             Self::Works(disturb, seconds) => Ok(disturb.run(*seconds)),
             Self::Hears(hearer, disturb, seconds) => {
-                let watch = Stopwatch::start();
+                let (watch, before) = (Stopwatch::start(), accounts::own());
                 hearer.hear()?;
-                // The message is a part of that time, or all of it.
+                // The message is a part of that time, or all of it; who waits for it does not work.
+                let worked = accounts::own() - before;
                 let left = *seconds - watch.seconds();
-                if left > 0.0 {
-                    disturb.run(left);
-                }
-                Ok(watch.seconds())
+                Ok(worked + if left > 0.0 { disturb.run(left) } else { 0.0 })
             }
             Self::Sleeps(hearer, seconds) => hearer.sleep(*seconds).map(|()| 0.0),
         }
