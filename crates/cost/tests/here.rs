@@ -118,6 +118,23 @@ fn each_end_loses_of_its_own_speed_what_it_loses_while_the_other_works() {
 }
 
 #[test]
+fn a_processor_that_is_away_when_a_message_comes_costs_a_share_of_the_time_in_which_somebody_waits() {
+    let mut steps = usual();
+    steps.extend([("lose asleep", 1500, 0.03 / MICRO), ("lose asleep-after-50us", 1500, 0.01 / MICRO)]);
+    // One client's ends wait for each other at any time; of several clients the busier end never does.
+    for (configuration, clients, period, share) in
+        [("SC0", 1, 0, 0.98), ("SC1", 1, 0, 0.98), ("SC2", 1, 4, 0.98), ("SC0", 8, 0, 1.0), ("SC1", 64, 0, 1.0)]
+    {
+        let setting = setting(configuration, clients, period);
+        let (before, it) = (predicted(&usual(), &setting), predicted(&steps, &setting));
+        near(it.throughput, before.throughput * share, 1e-3, configuration);
+        near(it.processor, before.processor, 1e-3, "nobody computes meanwhile");
+        near(it.p95, before.p95 / share, 2e-3, "p95");
+        assert!(it.parameters.iter().any(|name| name == "lose asleep-after-50us"), "{:?}", it.parameters);
+    }
+}
+
+#[test]
 fn a_step_takes_as_long_as_after_the_time_that_lies_between_two_of_it() {
     let mut steps = usual();
     steps.extend([("store sqlite-asleep-250us", 1500, 120.0), ("store sqlite-asleep-1500us", 1500, 140.0)]);

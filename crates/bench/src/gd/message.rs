@@ -94,6 +94,8 @@ pub struct Found {
     pub answer_write_awake: Vec<f64>,
     /// From before the write of the message until after the read of the answer, without what the store did between; both slept.
     pub round: Vec<f64>,
+    /// Seconds that these took with all that was between them, in which one of the two waited for the other.
+    pub waited: f64,
     /// Processor seconds of a write and a read of the organisation that slept between them, one value for each batch.
     pub organisation: Vec<f64>,
     /// The same of the store.
@@ -119,7 +121,7 @@ pub fn exchange(with: SocketAddr, lines: u32, bytes: usize, seconds: f64, after:
     for _ in 0..BATCHES {
         let theirs = this.accounts()?;
         let (own, worked) = (accounts::own(), this.worked);
-        let mut count = 0_u32;
+        let (watch, mut count) = (Stopwatch::start(), 0_u32);
         this.each(both_sleep, 0.6 * seconds / f64::from(BATCHES), |write, _, round, told| {
             count += 1;
             found.write.push(write);
@@ -127,6 +129,7 @@ pub fn exchange(with: SocketAddr, lines: u32, bytes: usize, seconds: f64, after:
             found.round.push(round - told.between);
         })?;
         let spent = accounts::own() - own - (this.worked - worked);
+        found.waited += watch.seconds();
         let end = this.accounts()?;
         found.organisation.push((spent / f64::from(count)).max(0.0));
         // The answer to the question for the accounts is one more.

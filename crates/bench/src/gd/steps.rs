@@ -258,7 +258,18 @@ fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
     let round = step("exchange", "message", bytes, &found.round)?;
     let organisation = step("exchange", "organisation", bytes, &found.organisation)?;
     let store = step("exchange", "store", bytes, &found.store)?;
-    Ok(vec![write, read, answer_write, answer_read, write_awake, answer_awake, round, organisation, store])
+    let away = away(&found.round, found.waited).ok_or("a step without a time")?;
+    let away = step("lose", "asleep", bytes, &[away, away])?;
+    Ok(vec![write, read, answer_write, answer_read, write_awake, answer_awake, round, organisation, store, away])
+}
+
+/// What exchanges take longer because the processor of who waits for a message is somebody else's by the time that it comes, seconds lost for
+/// each second of waiting. It happens some times a second and takes milliseconds, so that no timing of a message has it.
+fn away(rounds: &[f64], waited: f64) -> Option<f64> {
+    let usual = summary(rounds)?.p50;
+    let late = rounds.iter().filter(|round| **round > INTERRUPTED * usual);
+    let late: f64 = late.map(|round| round - usual).sum();
+    (waited > late).then(|| late / (waited - late))
 }
 
 /// The short parts of messages where the next one waits already.
@@ -350,3 +361,19 @@ const WARM: f64 = organisation::WARM.0;
 
 /// Batches of which processor times are told.
 pub(super) const BATCHES: u32 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_late_is_a_share_of_the_waiting_and_no_part_of_how_long_an_exchange_takes() {
+        let usual = vec![10e-6; 998];
+        assert_eq!(away(&usual, 0.2), Some(0.0));
+        // Two came when the processor was somebody else's: 3 ms later than usual, together.
+        let late = [&usual[..], &[1.01e-3, 2.01e-3]].concat();
+        assert!((away(&late, 0.303).unwrap() - 0.01).abs() < 1e-9);
+        assert_eq!(away(&late, 0.003), None, "nobody waited");
+        assert_eq!(away(&[], 0.2), None);
+    }
+}

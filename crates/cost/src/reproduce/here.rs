@@ -139,7 +139,7 @@ fn model(steps: &mut Steps<'_>, setting: &Setting) -> Result<Model, Fault> {
         attribute.bytes = setting.tag;
     }
     for connector in &mut model.connectors {
-        connector.latency = steps.wake()?;
+        connector.latency = steps.latency()?;
     }
     for annotation in &mut model.annotations {
         for ways in annotation.alternatives.iter_mut().flatten() {

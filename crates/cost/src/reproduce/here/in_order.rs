@@ -43,8 +43,9 @@ pub(super) struct Work {
     visits: [Visits; 3],
     /// Whether keys are agreed on.
     exchange: bool,
-    /// Until somebody who sleeps is awake.
+    /// Until somebody who sleeps is awake; and how much longer for each second of sleep.
     wake: f64,
+    away: f64,
     /// Part of the processors that the programs have.
     speed: f64,
     /// Part of its processor that each end loses while the other works.
@@ -102,7 +103,7 @@ impl Work {
             [usual.clone(), usual.clone(), usual]
         };
         let beside = if setting.clients > 1 { steps.beside()? } else { [0.0; 2] };
-        Ok(Self { visits, exchange, wake: steps.wake()?, speed: 1.0 - steps.lost()?, beside })
+        Ok(Self { visits, exchange, wake: steps.wake()?, away: steps.away(), speed: 1.0 - steps.lost()?, beside })
     }
 }
 
@@ -239,7 +240,8 @@ impl Run<'_> {
     fn take(&mut self, end: usize) {
         let End { free, client: index, .. } = self.ends[end];
         let Some((there, slept)) = self.clients[index].there[end].take() else { return };
-        let at = if slept { there + self.work.wake } else { there.max(free) };
+        let late = self.work.wake + self.work.away * (there - free).max(0.0);
+        let at = if slept { there + late } else { there.max(free) };
         self.slept[end] += u64::from(slept && self.counts);
         if end == ORGANISATION {
             self.begin(index, at);
@@ -337,7 +339,7 @@ mod tests {
         let visit = |work| Visit { work: vec![[always(work); 2]], to_asleep: always(13.0), to_awake: always(3.0) };
         let usual = [visit(organisation), visit(store)];
         let visits = [usual.clone(), usual.clone(), usual];
-        let work = Work { visits, exchange: false, wake: 7e-6, speed: 1.0, beside: [0.0; 2] };
+        let work = Work { visits, exchange: false, wake: 7e-6, away: 0.0, speed: 1.0, beside: [0.0; 2] };
         let (configuration, database) = ("SC0".to_owned(), "sqlite".to_owned());
         run(&work, &Setting { configuration, key: 0, database, clients, period: 0, tag: 0 }).throughput
     }

@@ -22,6 +22,8 @@ const LOST: &str = "lose processor";
 /// And while the other end is at work.
 const BESIDE: &str = "lose neighbour";
 const INTERRUPTION: &str = "lose interruption";
+/// How such steps begin that say what is lost of the time in which an end waits; timed with each exchange of messages.
+const AWAY: &str = "lose asleep";
 
 /// Timings so many times as long as the median of their step were interrupted by something that is no part of it, and are left out; not
 /// those of inserts.
@@ -203,6 +205,27 @@ impl<'a> Steps<'a> {
     pub(super) fn wake(&mut self) -> Result<f64, Fault> {
         let parts = ["write message", "read message", "write answer", "read answer"];
         Ok(self.rest("exchange message", &parts)? / 2.0)
+    }
+
+    /// Seconds of delay for each second that an end sleeps: some times a second its processor is somebody else's when a message comes, for
+    /// milliseconds. Nothing where that was not measured.
+    pub(super) fn away(&mut self) -> f64 {
+        let all = self.calibration.steps.iter().filter(|step| step.name().starts_with(AWAY));
+        let (mut sum, mut count) = (0.0, 0.0);
+        for step in all {
+            self.used.insert(step.name());
+            (sum, count) = (sum + step.wall.mean, count + 1.0);
+        }
+        if count > 0.0 { sum / count } else { 0.0 }
+    }
+
+    /// Seconds from the end of a write until the other side begins to read, of one client's messages: at any time one of the two sleeps.
+    pub(super) fn latency(&mut self) -> Result<f64, Fault> {
+        // An exchange of keys has three of its own in the model.
+        let exchanges = if self.setting.configuration == "SC2" { super::fresh(self.setting) } else { 0.0 };
+        let messages = 2.0 + 3.0 * exchanges;
+        let away = if self.alone() { self.away() * self.interval / messages } else { 0.0 };
+        Ok(self.wake()? + away)
     }
 
     /// What a step of messages takes that is in none of its parts. Those are as long as where the step was timed: where messages follow each
