@@ -268,7 +268,7 @@ fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
 fn away(rounds: &[f64], waited: f64) -> Option<f64> {
     let usual = summary(rounds)?.p50;
     let late = rounds.iter().filter(|round| **round > INTERRUPTED * usual);
-    let late: f64 = late.map(|round| round - usual).sum();
+    let late = late.map(|round| round - usual).sum::<f64>().max(0.0);
     (waited > late).then(|| late / (waited - late))
 }
 
