@@ -323,7 +323,10 @@ fn a_setting_without_any_time_is_no_fault_of_the_others() {
     let text = format!("{workload}{SIGNED}{work}");
     let choice = chosen(&text, &Wanted::default()).unwrap();
     let none = the(&choice, "none");
-    assert!(none.unsolved.as_ref().unwrap().starts_with("not solved: nothing in it takes time: give a step"), "{none:?}");
+    assert!(
+        none.unsolved.as_ref().unwrap().starts_with("not solved: nothing in it takes time: give a step"),
+        "{none:?}"
+    );
     assert_eq!((choice.ranked.len(), choice.rejected.len()), (1, 1));
     near(choice.settings[choice.ranked[0]].cores, 2e-6);
     let fault = chosen(&text.replace("1 us", "0 s"), &Wanted::default()).unwrap_err();
