@@ -132,6 +132,10 @@ fn a_processor_that_is_away_when_a_message_comes_costs_a_share_of_the_time_in_wh
         near(it.p95, before.p95 / share, 2e-3, "p95");
         assert!(it.parameters.iter().any(|name| name == "lose asleep-after-50us"), "{:?}", it.parameters);
     }
+    // Whatever a calibration says, somebody is back some time.
+    steps.push(("lose asleep-after-1500us", 1500, 1e6 / MICRO));
+    let it = predicted(&steps, &setting("SC1", 1, 0));
+    assert!(it.throughput > 0.0 && it.p95.is_finite(), "{it:?}");
 }
 
 #[test]

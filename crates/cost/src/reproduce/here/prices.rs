@@ -216,7 +216,7 @@ impl<'a> Steps<'a> {
             self.used.insert(step.name());
             (sum, count) = (sum + step.wall.mean, count + 1.0);
         }
-        if count > 0.0 { sum / count } else { 0.0 }
+        if count > 0.0 { (sum / count).clamp(0.0, 0.9) } else { 0.0 }
     }
 
     /// Seconds from the end of a write until the other side begins to read, of one client's messages: at any time one of the two sleeps.
