@@ -175,7 +175,10 @@ impl Default for Grid {
 
 impl Grid {
     /// That each value has a meaning: one without would be left out in silence, with what does not go together.
-    fn check(&self) -> Result<(), Fault> {
+    ///
+    /// # Errors
+    /// [`Class::Invalid`] and [`Class::TooLarge`] for the first that has none.
+    pub fn check(&self) -> Result<(), Fault> {
         let invalid = |of: &str, why: String| Err(Fault::new(Class::Invalid, of, why));
         if let Some(clients) = self.clients.iter().find(|clients| !(1..=MAX_CLIENTS).contains(*clients)) {
             let class = if *clients == 0 { Class::Invalid } else { Class::TooLarge };

@@ -129,12 +129,14 @@ pub(crate) fn run(args: &WhatIf) -> Result<Answer, Failure> {
     if args.verify || args.calibration.is_none() {
         stop::clears()?;
     }
+    // Measuring takes minutes: first of all, what is asked for has to make sense.
+    let grid = args.grid();
+    args.spend.within(|_| grid.check())?;
     let calibration = args.calibration()?;
     let foreign = calibration.compare(&machine(), &versions());
     let mut warnings: Vec<String> = foreign.iter().map(ToString::to_string).collect();
     warnings.extend(doubts(&calibration));
     warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-    let grid = args.grid();
     let present = args.present(&grid)?;
     let prediction = args.spend.within(|budget| predict(&calibration, &grid, present.as_ref(), budget))?;
     let text = format!("{:#}\n", json!(prediction));
