@@ -19,6 +19,12 @@ impl Stopwatch {
     pub fn seconds(&self) -> f64 {
         self.0.elapsed().as_secs_f64()
     }
+
+    /// The same without what two looks at the clock take.
+    #[must_use]
+    pub fn net(&self) -> f64 {
+        (self.seconds() - looking()).max(0.0)
+    }
 }
 
 /// Seconds between two looks at the clock, which every timing has too many.

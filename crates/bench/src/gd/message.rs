@@ -14,12 +14,16 @@ use super::disturb::Disturb;
 use super::store::Ready;
 use super::wire::{Line, What};
 use crate::Failed;
-use crate::clock::Stopwatch;
+use crate::clock::{Stopwatch, looking};
 
 /// Batches of which processor times are told.
 const BATCHES: u32 = 5;
 /// Messages of each line that do not count.
 const FIRST: usize = 3;
+
+/// Looks at the clock for an exchange that are none of a tag: between the write of its message and the read of the answer, of the processor of
+/// the organisation, and of the store. The organisation of a tag looks twice, too.
+const LOOKS: (f64, f64, f64) = (1.0, 2.0, 4.0);
 
 /// How the two take turns; times are seconds of other work.
 #[derive(Debug, Clone, Copy, Default)]
@@ -126,14 +130,14 @@ pub fn exchange(with: SocketAddr, lines: u32, bytes: usize, seconds: f64, after:
             count += 1;
             found.write.push(write);
             found.answer_write.push(told.write);
-            found.round.push(round - told.between);
+            found.round.push(round - told.between - LOOKS.0 * looking());
         })?;
         let spent = accounts::own() - own - (this.worked - worked);
         found.waited += watch.seconds();
         let end = this.accounts()?;
-        found.organisation.push((spent / f64::from(count)).max(0.0));
+        found.organisation.push((spent / f64::from(count) - LOOKS.1 * looking()).max(0.0));
         // The answer to the question for the accounts is one more.
-        found.store.push(((end - theirs) / f64::from(count + 1)).max(0.0));
+        found.store.push(((end - theirs) / f64::from(count + 1) - LOOKS.2 * looking()).max(0.0));
     }
     this.each(store_busy, 0.15 * seconds, |write, _, _, told| {
         found.write_awake.push(write);
@@ -181,14 +185,14 @@ impl Exchange {
         let line = &mut self.lines[next];
         let watch = Stopwatch::start();
         line.send(What::Tag, &[&self.body])?;
-        let written = watch.seconds();
+        let written = watch.net();
         if way.after > 0.0 {
             self.worked += self.disturb.run(way.after);
         }
         let from = watch.seconds();
         let answer = line.expect(What::Stored)?;
         let read = watch.seconds();
-        seen(written, read - from, read, Told::of(answer)?);
+        seen(written, (read - from - looking()).max(0.0), read, Told::of(answer)?);
         Ok(())
     }
 
@@ -237,7 +241,7 @@ pub fn echo(told: Echo) -> Result<(), Failed> {
         for line in &mut lines {
             let watch = Stopwatch::start();
             let Some((what, body)) = line.receive()? else { return Ok(()) };
-            let read = watch.seconds();
+            let read = watch.net();
             if what == What::Accounts {
                 let spent = accounts::own() - worked;
                 line.send(What::Accounts, &[&spent.to_le_bytes()])?;
@@ -247,7 +251,7 @@ pub fn echo(told: Echo) -> Result<(), Failed> {
             let between = if between > 0.0 { disturb.run(between) } else { 0.0 };
             let watch = Stopwatch::start();
             line.send(What::Stored, &[&between.to_le_bytes(), &read.to_le_bytes(), &write.to_le_bytes()])?;
-            write = watch.seconds();
+            write = watch.net();
             worked += between;
             if then > 0.0 {
                 worked += disturb.run(then);

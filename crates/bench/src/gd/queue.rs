@@ -83,7 +83,7 @@ impl Queue {
             for line in &mut self.lines {
                 let watch = Stopwatch::start();
                 let answer = line.expect(What::Stored)?;
-                let read = watch.seconds();
+                let read = watch.net();
                 let told = Told::of(answer)?;
                 if !goes_on {
                     continue;
@@ -92,7 +92,7 @@ impl Queue {
                 let watch = Stopwatch::start();
                 line.send(What::Tag, &[&self.body])?;
                 if turns >= FILLS {
-                    seen(watch.seconds(), read, told);
+                    seen(watch.net(), read, told);
                 }
             }
             if !goes_on {

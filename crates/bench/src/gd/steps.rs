@@ -193,8 +193,8 @@ impl Meanwhile {
             Self::Hears(hearer, disturb, seconds) => {
                 let (watch, before) = (Stopwatch::start(), accounts::own());
                 hearer.hear()?;
-                // The message is a part of that time, or all of it; who waits for it does not work.
-                let worked = accounts::own() - before;
+                // The message is a part of that time, or all of it; who waits for it does not work. What is asked here is no part of the step.
+                let worked = accounts::own() - before + accounts::looking() + 2.0 * looking();
                 let left = *seconds - watch.seconds();
                 Ok(worked + if left > 0.0 { disturb.run(left) } else { 0.0 })
             }
@@ -218,7 +218,7 @@ fn timings(spec: &Spec, op: &mut dyn FnMut() -> Result<(), Failed>) -> Result<Ve
         meanwhile.pass()?;
         let watch = Stopwatch::start();
         op()?;
-        times.push((watch.seconds() - looking()).max(0.0));
+        times.push(watch.net());
     }
     Ok(times)
 }
@@ -311,10 +311,11 @@ fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
             worked += meanwhile.pass()?;
             let watch = Stopwatch::start();
             runtime.block_on(database.put(0, number, content))?;
-            times.push(watch.seconds() - looking());
+            times.push(watch.net());
         }
         let spent = accounts::own() + of_backend(&database)? - before - worked;
-        processor.push((spent / f64::from(count)).max(0.0));
+        // Each was looked at twice.
+        processor.push((spent / f64::from(count) - 2.0 * looking()).max(0.0));
     }
     let mut step = step("store", &format!("{}{}", kind.word(), spec.ending()), spec.bytes, &times)?;
     step.left_out = 0;

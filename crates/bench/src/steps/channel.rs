@@ -11,7 +11,7 @@ use ua_proto::crypto::{ChannelKeys, KeyLayout, Role, SecurityPolicyId};
 use super::between::Between;
 use super::socket::CONNECTIONS;
 use super::{Bed, Entry, Once, Timings, used};
-use crate::clock::{Stopwatch, looking};
+use crate::clock::Stopwatch;
 use crate::measures::instructions::{Pair, serve};
 use crate::random::Random;
 use crate::{Failed, fixture, load};
@@ -101,14 +101,21 @@ fn reads(bed: &Bed, time: Duration, end: End, sessions: u32) -> Result<Timings, 
     let mut between = if sessions == 1 { Between::asleep()? } else { Between::awake()? };
     let (mut random, watch) = (Random::new(1), Stopwatch::start());
     let mut timings = Timings { batch: 1, cpu: Vec::new(), wall: Vec::new() };
+    // Both ends keep their buffers from message to message.
+    let (mut request, mut answer) = (Vec::new(), Vec::new());
     while timings.cpu.len() < LEAST || watch.seconds() < time.as_secs_f64() {
         let warm = watch.seconds() > WARM_UP * time.as_secs_f64();
         pair.turn();
+        (request.clear(), answer.clear());
         between.pass()?;
-        let (request, asked) = lap(|| ask_for(&mut pair, random.below(NODES)));
-        let request = request?;
+        let (done, asked) = lap(|| ask_for(&mut pair, random.below(NODES), &mut request));
+        done?;
         between.pass()?;
-        let (answer, served) = lap(|| answer(&mut pair, &request));
+        let (_, served) = lap(|| {
+            serve(&mut pair.server, pair.conn, &request, &mut answer, pair.now);
+            // The shell asks when it has sent everything.
+            pair.server.holds_input(pair.conn)
+        });
         between.pass()?;
         let (told, understood) = lap(|| understand(&mut pair, &answer));
         told?;
@@ -126,18 +133,16 @@ fn reads(bed: &Bed, time: Duration, end: End, sessions: u32) -> Result<Timings, 
 fn lap<T>(once: impl FnOnce() -> T) -> (T, f64) {
     let watch = Stopwatch::start();
     let given = once();
-    (given, (watch.seconds() - looking()).max(0.0))
+    (given, watch.net())
 }
 
-fn ask_for(pair: &mut Pair, variable: u32) -> Result<Vec<u8>, Failed> {
+/// Asks for a value; what is to be sent goes into `request`, which is empty.
+fn ask_for(pair: &mut Pair, variable: u32, request: &mut Vec<u8>) -> Result<(), Failed> {
     pair.client.request(load::value_of(fixture::number(variable)).into(), None, pair.now)?;
-    Ok(pair.client.outgoing().map(std::mem::take).unwrap_or_default())
-}
-
-fn answer(pair: &mut Pair, request: &[u8]) -> Vec<u8> {
-    let mut answer = Vec::new();
-    serve(&mut pair.server, pair.conn, request, &mut answer, pair.now);
-    answer
+    if let Some(bytes) = pair.client.outgoing() {
+        request.append(bytes);
+    }
+    Ok(())
 }
 
 fn understand(pair: &mut Pair, answer: &[u8]) -> Result<(), Failed> {

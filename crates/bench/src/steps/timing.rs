@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Failed;
-use crate::clock::{Stopwatch, looking, process_cpu, thread_cpu};
+use crate::clock::{Stopwatch, process_cpu, thread_cpu};
 use crate::gd::disturb::Disturb;
 
 /// Seconds that one timing should take at least: a thousand times what reading the clocks takes.
@@ -67,7 +67,7 @@ pub fn timed_among_others(time: Duration, mut once: super::Once) -> Result<Timin
         disturb.run(APART);
         let wall = Stopwatch::start();
         once()?;
-        let seconds = (wall.seconds() - looking()).max(0.0);
+        let seconds = wall.net();
         timings.cpu.push(seconds);
         timings.wall.push(seconds);
     }
