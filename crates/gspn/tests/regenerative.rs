@@ -409,6 +409,26 @@ fn a_clock_that_is_stopped_begins_anew() {
     close(&found, "late", through + twice * through, 1e-9);
 }
 
+/// A probability in which rounding differs with a rate that it does not depend on.
+#[test]
+fn the_derivative_of_what_does_not_depend_on_a_rate_is_0() {
+    let busy = json!({"kind": "prob", "where": [["busy", "==", 1]]});
+    let found = solved(&json!({"net": {
+        "places": [{"name": "idle", "tokens": 1}, {"name": "busy"}, {"name": "a", "tokens": 1}, {"name": "b"}],
+        "transitions": [
+            {"name": "go", "kind": "timed", "rate": 2.0, "in": {"idle": 1}, "out": {"busy": 1}},
+            {"name": "end", "kind": "deterministic", "delay": 0.5, "in": {"busy": 1}, "out": {"idle": 1}},
+            {"name": "x", "kind": "timed", "rate": 3.1, "in": {"a": 1}, "out": {"b": 1}},
+            {"name": "y", "kind": "timed", "rate": 0.7, "in": {"b": 1}, "out": {"a": 1}},
+        ]},
+        "ask": [{"id": "none", "kind": "sensitivity", "of": busy, "wrt": "x"},
+            {"id": "flow", "kind": "sensitivity", "of": {"kind": "throughput", "transition": "end"}, "wrt": "y"},
+            {"id": "some", "kind": "sensitivity", "of": busy, "wrt": "go"}]}));
+    assert_eq!((number(&found, "none"), number(&found, "flow")), (0.0, 0.0));
+    // Busy for 0.5 after 1 / rate: 0.5 / (0.5 + 1 / rate).
+    close(&found, "some", 0.5 / (2.0_f64 * 0.5 + 1.0).powi(2), 1e-7);
+}
+
 /// What is rare is there long before its mean time: F is no more than a few rounds of the clock, and may stand still between two of them.
 #[test]
 fn quantiles_of_what_is_rare_are_right_to_the_round() {

@@ -12,6 +12,8 @@ const WORK: f64 = 4e9;
 /// What may be off of a derivative, relatively, that is said, and what is of any.
 const RIGHT: f64 = 1e-4;
 const ROUNDED: f64 = 1e-8;
+/// By what values differ that are the same but for rounding, relatively.
+const SAME: f64 = 1e-12;
 
 const BY_DIFFERENCES: &str = "differences of values without phases";
 
@@ -61,8 +63,10 @@ pub(super) fn slopes(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Vec<(S
 /// The derivative from values with the rate changed by one, two and four steps, each up and down; these may be `off` relatively.
 fn slope(values: &[f64], off: f64, rate: f64) -> Option<Said> {
     let [up, down, up2, down2, up4, down4] = values else { return None };
-    if values.iter().all(|value| value == up) {
-        return Some(Said::AtMost(up.abs() * f64::EPSILON / (STEP * rate)));
+    // What does not depend on the rate differs by rounding, and no more digits of it are known than that.
+    let [least, most] = [f64::min, f64::max].map(|of| values.iter().copied().fold(*up, of));
+    if most - least <= SAME * up.abs() {
+        return Some(Said::AtMost((most - least + (SAME + off) * up.abs()) / (STEP * rate)));
     }
     let (one, two, four) = (up - down, up2 - down2, up4 - down4);
     let close = (8.0 * one - two) / (12.0 * STEP * rate);
