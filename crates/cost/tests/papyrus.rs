@@ -264,6 +264,10 @@ fn what_cannot_be_laid_is_refused_with_advice() {
     let occurrence = "\"uml:MessageOccurrenceSpecification\"";
     check(RECIPE, (occurrence, "\"uml:StateInvariant\""), Class::Unknown, "it takes no time, take it out");
     check("hello", ("hello", "hello"), Class::Syntax, "this is no XML, which a model in UML (XMI) is written in");
+    for wrong in ["<?xml", "<?xml =", "<?xml versions="] {
+        let part = "is no declaration of XML (`<?xml version=\"1.0\"?>`)";
+        check(RECIPE, ("<?xml version=", wrong), Class::Syntax, part);
+    }
     // The first loop gone round once.
     let begin = RECIPE.find("<guard").unwrap();
     let end = RECIPE.find("</guard>").unwrap() + "</guard>".len();

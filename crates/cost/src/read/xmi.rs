@@ -15,6 +15,7 @@ mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gspn::formats::{UNDECLARED, declared};
 use roxmltree::{Document, Node};
 
 use self::combined::is_break;
@@ -42,6 +43,9 @@ const TIMED: [&str; 8] = [
 
 /// Reads the words of a model; of several scenarios the one of this name is meant, and stereotypes that are left out are passed over.
 pub(super) fn draft(text: &str, scenario: Option<&str>, left_out: &[String]) -> Result<Draft, Fault> {
+    if !declared(text) {
+        return Err(Fault::new(Class::Syntax, "", UNDECLARED).at(1));
+    }
     let document = Document::parse(text).map_err(|error| {
         let row = usize::try_from(error.pos().row).unwrap_or(0);
         let other = if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {

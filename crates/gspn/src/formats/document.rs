@@ -18,7 +18,7 @@ pub(super) fn parse(text: &str) -> Result<Document<'_>, Refusal> {
         refused(format!("it ends in line {line} in the midst of an element: is the file whole?"))
     };
     if !declared(text) {
-        return Err(refused("its first line is no declaration of XML (`<?xml version=\"1.0\"?>`)".to_owned()));
+        return Err(refused(UNDECLARED.to_owned()));
     }
     let document = Document::parse(text).map_err(|error| match error {
         Error::DtdDetected => Refusal::invalid("document", TYPED),
@@ -32,12 +32,16 @@ pub(super) fn parse(text: &str) -> Result<Document<'_>, Refusal> {
     self::no_letter(text).map_or(Ok(document), |found| Err(no_letter(found)))
 }
 
-/// Whether a declaration at the beginning, if there is one, begins as one does: the parser passes over what stands in it.
-fn declared(text: &str) -> bool {
+/// What is said of a text that is not [`declared`].
+pub const UNDECLARED: &str = "its first line is no declaration of XML (`<?xml version=\"1.0\"?>`)";
+
+/// Whether a declaration of XML at the beginning of a text, if there is one, begins as one does: the parser passes over what stands in it.
+#[must_use]
+pub fn declared(text: &str) -> bool {
     let text = text.trim_start_matches('\u{feff}');
-    let Some(rest) = text.strip_prefix("<?xml").filter(|rest| rest.starts_with(char::is_whitespace)) else {
-        return true;
-    };
+    // Others have longer names, such as `<?xml-stylesheet`.
+    let own = |rest: &&str| !rest.starts_with(|next: char| next.is_alphanumeric() || "-._:".contains(next));
+    let Some(rest) = text.strip_prefix("<?xml").filter(own) else { return true };
     let version =
         rest.trim_start().strip_prefix("version").map(str::trim_start).and_then(|rest| rest.strip_prefix('='));
     version.is_some_and(|rest| rest.trim_start().starts_with(['"', '\'']))

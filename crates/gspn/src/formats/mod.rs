@@ -22,6 +22,7 @@ mod timing;
 mod written;
 mod xml;
 
+pub use self::document::{UNDECLARED, declared};
 pub use self::encoding::xml_text;
 pub use self::tables::{generator, markovian, states};
 
