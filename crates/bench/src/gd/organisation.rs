@@ -97,7 +97,8 @@ pub fn run(spec: &Spec) -> Result<Outcome, Failed> {
         clients.push(Client { line, shared: None, state: State::Idle, message, begun: 0.0, made: 0, before: 0 });
     }
     let encrypts = scenario.configuration == Configuration::Sc2;
-    let period = period(spec.reuse);
+    // Without keys there is nothing to agree on.
+    let period = if encrypts { period(spec.reuse) } else { 0 };
     let mut organisation = Organisation { clients, keys, encrypts, period, text: String::new(), signature: Vec::new() };
     let (before, _, _) = organisation.phase(WARM.0, WARM.1)?;
     let store = organisation.accounts(&[])?;
@@ -124,8 +125,8 @@ pub fn run(spec: &Spec) -> Result<Outcome, Failed> {
 }
 
 impl Organisation {
-    /// Makes tags for so long, and for each client at least so many, and as many for each as for any: so keys are agreed on as often as they
-    /// should be, however few tags there are. Gives how many, how long it took until the last was stored, and the time of each but the first
+    /// Makes tags for so long, and for each client at least so many, and as many for each as for any, of whole periods where it is more than
+    /// one: so keys are agreed on as often as they should be, however few tags there are. Gives how many, how long it took until the last was stored, and the time of each but the first
     /// of a client.
     fn phase(&mut self, seconds: f64, least: u64) -> Result<(u64, f64, Vec<f64>), Failed> {
         let watch = Stopwatch::start();
@@ -137,7 +138,7 @@ impl Organisation {
         loop {
             // Each client has one message to send in each turn of all, or says that it has none: the store listens to them in turn.
             let most = self.clients.iter().map(|client| client.made - client.before).max().unwrap_or(0).max(least);
-            let wanted = if watch.seconds() < seconds { u64::MAX } else { most };
+            let wanted = if watch.seconds() < seconds { u64::MAX } else { whole(most, self.period) };
             let mut out = 0_u64;
             for index in 0..self.clients.len() {
                 let goes_on = self.clients[index].made - self.clients[index].before < wanted;
@@ -187,6 +188,7 @@ impl Organisation {
 
     /// genGDinfo, what secures it, send.
     fn begin(&mut self, index: usize) -> Result<(), Failed> {
+        let clients = self.clients.len();
         let client = &mut self.clients[index];
         let number = client.made;
         client.made += 1;
@@ -204,7 +206,7 @@ impl Organisation {
         if !self.encrypts {
             return client.line.send(What::Tag, &[&client.message]);
         }
-        let due = self.period > 0 && (number + index as u64).is_multiple_of(self.period);
+        let due = is_due(number, (index, clients), self.period);
         match &client.shared {
             Some(shared) if !due => {
                 shared.seal(&mut client.message)?;
@@ -228,5 +230,35 @@ impl Organisation {
             client.line.send(What::Pass, &[])?;
         }
         Ok(told)
+    }
+}
+
+/// Whether a client agrees on keys for its tag of this number: all of them spread that evenly over a period.
+fn is_due(number: u64, (index, clients): (usize, usize), period: u64) -> bool {
+    let later = index as u64 * period / (clients as u64).max(1);
+    period > 0 && (number + later).is_multiple_of(period)
+}
+
+/// At least so many tags of each client, whole periods where they are more than one.
+fn whole(least: u64, period: u64) -> u64 {
+    if period > 0 && least > period { least.next_multiple_of(period) } else { least }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first tags of each client do not count.
+    #[test]
+    fn keys_are_agreed_on_once_a_period_however_few_tags_there_are() {
+        for (clients, tags) in [(1, 23), (1, 55), (8, LEAST), (8, 26), (64, LEAST), (64, 11)] {
+            let tags = whole(tags, 10);
+            let due =
+                |index: usize| (WARM.1..WARM.1 + tags).filter(move |number| is_due(*number, (index, clients), 10));
+            let exchanges = (0..clients).flat_map(due).count() as f64;
+            assert!((exchanges - 0.1 * (clients as u64 * tags) as f64).abs() < 1.0, "{clients} {tags}: {exchanges}");
+        }
+        assert_eq!((whole(7, 0), whole(10, 10), whole(11, 10)), (7, 10, 20));
+        assert!(!is_due(0, (0, 1), 0));
     }
 }

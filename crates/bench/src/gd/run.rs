@@ -57,7 +57,7 @@ impl Plan {
     /// by a few long ones: between two of them it has become another.
     #[must_use]
     pub fn new(quick: bool) -> Self {
-        let (rounds, seconds, limit) = if quick { (10, 0.16, 292.0) } else { (60, 0.28, 1_860.0) };
+        let (rounds, seconds, limit) = if quick { (10, 0.15, 292.0) } else { (60, 0.28, 1_860.0) };
         Self {
             rounds,
             seconds,
