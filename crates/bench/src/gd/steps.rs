@@ -332,7 +332,7 @@ fn besides(spec: &Spec, processor: usize, beside: Beside, content: &[u8]) -> Res
     };
     match beside {
         Beside::Other => lose("neighbour", &mut || {
-            own.run(100e-6);
+            own.once();
             Ok(())
         }),
         Beside::Sign(bits) => {
@@ -345,7 +345,7 @@ fn besides(spec: &Spec, processor: usize, beside: Beside, content: &[u8]) -> Res
             let (mut database, mut number) = (runtime.block_on(Database::open(kind, &spec.database))?, 0);
             lose(&format!("neighbour-{}", kind.word()), &mut || {
                 number += 1;
-                own.run(Pause::SOON.seconds());
+                own.once();
                 runtime.block_on(database.put(0, number, content))
             })
         }
