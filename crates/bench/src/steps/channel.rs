@@ -106,7 +106,8 @@ fn reads(bed: &Bed, time: Duration, end: End, sessions: u32) -> Result<Timings, 
     while timings.cpu.len() < LEAST || watch.seconds() < time.as_secs_f64() {
         let warm = watch.seconds() > WARM_UP * time.as_secs_f64();
         pair.turn();
-        (request.clear(), answer.clear());
+        request.clear();
+        answer.clear();
         between.pass()?;
         let (done, asked) = lap(|| ask_for(&mut pair, random.below(NODES), &mut request));
         done?;
