@@ -119,6 +119,37 @@ pub fn said(apart: &[u32]) -> Option<String> {
     (count > 0).then(|| format!("{count} rounds do not count: {why}: {rounds}"))
 }
 
+/// How far the slowest round and the fastest are off the middle by what was predicted in them before anything was run, relative: so much the
+/// machine itself was another one. None of no rounds.
+#[must_use]
+pub fn wandered(rounds: &[Vec<Foreseen>]) -> Option<[f64; 2]> {
+    let middle = |round: &Vec<Option<f64>>| median(&round.iter().flatten().copied().collect::<Vec<_>>());
+    let middles: Vec<f64> = beside_their_like(rounds).iter().filter_map(middle).collect();
+    let [slowest, fastest] = [f64::min, f64::max].map(|of| middles.iter().copied().reduce(of));
+    Some([slowest? - 1.0, fastest? - 1.0])
+}
+
+/// Why so few of the rows are known and what may help; nothing where four in five are. Of so many rounds that [`wandered`] so far.
+#[must_use]
+pub fn unknown((known, rows): (usize, usize), rounds: usize, wandered: Option<[f64; 2]>) -> Option<String> {
+    if 5 * known >= 4 * rows {
+        return None;
+    }
+    let why = match wandered {
+        _ if rounds < RUNS => {
+            format!("{RUNS} runs are needed of each row, and there were {rounds} rounds: take more, or more time")
+        }
+        Some([slowest, fastest]) if slowest < -ALIKE || fastest > ALIKE => format!(
+            "by single steps alone rounds were {:+.0} to {:+.0} % off their middle: others use these processors, or the cores that they are \
+             parts of; end that, or take a machine of its own",
+            slowest * 100.0,
+            fastest * 100.0
+        ),
+        _ => "runs differ by more than their steps do: more rounds make intervals narrower".to_owned(),
+    };
+    Some(format!("{} of {rows} rows are not known well enough: {why}", rows - known))
+}
+
 /// What is said of a machine that was in several states, by their shares of the runs and the distances of its processors in each, seconds.
 #[must_use]
 pub fn met(shares: &[f64], distances: &[[f64; 2]]) -> Option<String> {
@@ -173,6 +204,31 @@ mod tests {
     fn rounds_that_do_not_count_are_named() {
         assert_eq!(said(&[]), None);
         assert!(said(&[3, 7]).is_some_and(|it| it.starts_with("2 rounds") && it.ends_with(": 3, 7")));
+    }
+
+    #[test]
+    fn why_rows_are_not_known_is_said() {
+        let round = |speed: f64| vec![Some((0, 100.0 * speed)), Some((1, 7.0 * speed)), None];
+        let of = |speeds: &[f64]| wandered(&speeds.iter().map(|speed| round(*speed)).collect::<Vec<_>>());
+        let wide = of(&[1.0, 0.8, 1.0, 1.1, 1.0]);
+        assert!(wide.is_some_and(|[from, to]| (from + 0.2).abs() < 1e-9 && (to - 0.1).abs() < 1e-9), "{wide:?}");
+        assert_eq!((of(&[]), wandered(&[vec![None]])), (None, None));
+        for (known, rounds, wandered, wanted) in [
+            (4, 12, wide, None),
+            (3, 9, wide, Some("10 runs are needed of each row, and there were 9 rounds")),
+            (
+                3,
+                12,
+                wide,
+                Some("2 of 5 rows are not known well enough: by single steps alone rounds were -20 to +10 % off"),
+            ),
+            (0, 12, of(&[1.0, 1.01]), Some("more rounds make intervals narrower")),
+            (0, 12, None, Some("more rounds make intervals narrower")),
+        ] {
+            let said = unknown((known, 5), rounds, wandered);
+            assert_eq!(said.is_some(), wanted.is_some(), "{said:?}");
+            assert!(said.zip(wanted).is_none_or(|(said, wanted)| said.contains(wanted)), "{known} {rounds}");
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ use crate::load::{Link, Way};
 use crate::measures::runtime;
 use crate::random::Random;
 use crate::record::{half, median};
-use crate::state::Beside;
+use crate::state::{Beside, Foreseen};
 use crate::subject::Subject;
 use crate::{Failed, place, state};
 
@@ -132,6 +132,10 @@ pub struct Verdict {
     pub bias: Option<f64>,
     /// Rounds, from 1, that found the machine in another state than most did, and do not count.
     pub apart: Vec<u32>,
+    /// Rounds.
+    pub rounds: usize,
+    /// How far the slowest of them and the fastest are off the middle by what was predicted in them, relative.
+    pub wandered: Option<[f64; 2]>,
     /// How long a line of the cache took from one processor to the other in each state in which the machine was met, seconds: the shortest and
     /// the longest.
     pub distances: Vec<[f64; 2]>,
@@ -219,13 +223,15 @@ pub fn verify(
             all[index].add(state, &foreseen.at(state)?.rows[index], found)?;
         }
     }
-    let counted = counted(&all);
+    let foreseen = foreseen(&all);
+    let (counted, wandered) = (state::counted(&foreseen), state::wandered(&foreseen));
     let (distances, of) = (states.distances(), all.iter().flat_map(|row| &row.singles).map(|single| single.state));
     let shares = state::shares(of, distances.len());
     let rows = prediction.rows.iter().zip(&all).map(|(row, rounds)| rounds.held(row, &counted, state::common(&shares)));
     let rows = rows.collect::<Option<Vec<_>>>().ok_or("a figure is no number")?;
     let apart = (1..).zip(&counted).filter(|(_, counted)| !**counted).map(|(round, _)| round).collect();
-    Ok(Verdict { apart, distances, states: shares, abandoned, ..judged(rows) })
+    let rounds = counted.len();
+    Ok(Verdict { apart, rounds, wandered, distances, states: shares, abandoned, ..judged(rows) })
 }
 
 /// Tells the state of the machine.
@@ -398,14 +404,14 @@ impl Rounds {
     }
 }
 
-/// Whether each round counts: by what was predicted in it.
-fn counted(all: &[Rounds]) -> Vec<bool> {
+/// What each round predicted of each row.
+fn foreseen(all: &[Rounds]) -> Vec<Vec<Foreseen>> {
     let rounds = all.iter().map(|row| row.singles.len()).min().unwrap_or(0);
     let of = |round: usize| {
         let of = |row: &Rounds| row.singles.get(round).map(|single| (single.state, single.predicted.rate));
         all.iter().map(of).collect()
     };
-    state::counted(&(0..rounds).map(of).collect::<Vec<_>>())
+    (0..rounds).map(of).collect()
 }
 
 async fn way(setting: &Setting, subject: &Subject, fixture: &Fixture) -> Result<Way, Failed> {
@@ -586,7 +592,8 @@ fn judged(rows: Vec<Held>) -> Verdict {
     let enough = errors.len() * 5 >= rows.len() * 4;
     let met = enough && worst.is_some_and(|it| it <= WORST) && median.is_some_and(|it| it <= MEDIAN);
     let (apart, abandoned, distances, states) = Default::default();
-    Verdict { measurable: errors.len(), rows, worst, median, bias, apart, distances, states, abandoned, met }
+    let (rounds, wandered, measurable) = (0, None, errors.len());
+    Verdict { measurable, rows, worst, median, bias, apart, rounds, wandered, distances, states, abandoned, met }
 }
 
 #[cfg(test)]
@@ -656,7 +663,7 @@ mod tests {
             // Predicted too high where it is slow, and measured as slow.
             run(&mut rounds, 0, if round % 4 == 3 { (80.0, 70) } else { (101.0, 100) });
         }
-        let which = counted(std::slice::from_ref(&rounds));
+        let which = state::counted(&foreseen(std::slice::from_ref(&rounds)));
         assert!((0..16).all(|round| which[round] == (round % 4 != 3)));
         let held = rounds.held(&row, &which, Some(0)).unwrap();
         assert_eq!((held.runs, held.measured, held.half_width, held.measurable), (12, 100.0, 0.0, true));
@@ -671,7 +678,7 @@ mod tests {
             let slow = round % 3 == 2;
             run(&mut rounds, usize::from(slow), if slow { (80.0, 70) } else { (101.0, 100) });
         }
-        let which = counted(std::slice::from_ref(&rounds));
+        let which = state::counted(&foreseen(std::slice::from_ref(&rounds)));
         assert_eq!(which, [true; 16]);
         let held = rounds.held(&row, &which, Some(0)).unwrap();
         assert_eq!((held.runs, held.measured, held.half_width, held.measurable), (11, 100.0, 0.0, true));

@@ -14,7 +14,7 @@ use super::Scenario;
 use super::launch::Launch;
 use super::run::{Plan, Series, Single, measure};
 use crate::record::median;
-use crate::state::{self, Beside};
+use crate::state::{self, Beside, Foreseen};
 use crate::{Failed, files};
 
 /// The largest half of an interval, %, of what counts as measurable.
@@ -96,6 +96,8 @@ pub struct Report {
     pub parameter_count: usize,
     /// Rounds, from 1, that found the machine in another state than most did, and do not count.
     pub apart: Vec<u32>,
+    /// How far the slowest round and the fastest are off the middle by what was predicted in them, relative.
+    pub wandered: Option<[f64; 2]>,
     /// Share of the runs in each state of the machine, in the order of the distances of the series. Rows with ten runs in the commonest one
     /// are of those; in others each state is as heavy as it was common.
     pub states: Vec<f64>,
@@ -113,7 +115,8 @@ pub fn of(series: Series) -> Report {
         let row = single.scenario;
         by_row.entry((row.database, row.clients, row.configuration, row.key)).or_default().push(single);
     }
-    let apart = apart(&by_row);
+    let (numbers, foreseen) = foreseen(&by_row);
+    let (apart, wandered) = (apart(numbers, &foreseen), state::wandered(&foreseen));
     let states = state::shares(series.singles.iter().map(|single| single.state), series.distances.len());
     let common = state::common(&states);
     let rows: Vec<Row> = by_row.values().filter_map(|singles| row(singles, &apart, common)).collect();
@@ -125,7 +128,7 @@ pub fn of(series: Series) -> Report {
     let p95 = verdict(|row| &row.p95, (GOALS.2, GOALS.2));
     let abandoned = abandoned(&series);
     let parameter_count = parameters.len();
-    Report { rows, throughput, processor, p95, parameters, parameter_count, apart, states, abandoned, series }
+    Report { rows, throughput, processor, p95, parameters, parameter_count, apart, wandered, states, abandoned, series }
 }
 
 /// Measures, compares, and writes `report.json`, `report.html` and `report.svg` beside the register; progress goes to standard error.
@@ -153,8 +156,8 @@ fn abandoned(series: &Series) -> Vec<String> {
     left.map(|it| format!("{} ({}, {})", it.id, it.of, it.state)).collect()
 }
 
-/// Rounds that found the machine in another state than most did: by what was predicted in them.
-fn apart(by_row: &BTreeMap<Order, Vec<&Single>>) -> Vec<u32> {
+/// What each round predicted of each row, and the numbers of the rounds.
+fn foreseen(by_row: &BTreeMap<Order, Vec<&Single>>) -> (BTreeSet<u32>, Vec<Vec<Foreseen>>) {
     let numbers: BTreeSet<u32> = by_row.values().flatten().map(|single| single.round).collect();
     let of = |round: u32| {
         let of = |singles: &Vec<&Single>| {
@@ -162,8 +165,13 @@ fn apart(by_row: &BTreeMap<Order, Vec<&Single>>) -> Vec<u32> {
         };
         by_row.values().map(of).collect::<Vec<_>>()
     };
-    let counted = state::counted(&numbers.iter().map(|round| of(*round)).collect::<Vec<_>>());
-    numbers.into_iter().zip(counted).filter(|(_, counted)| !counted).map(|(round, _)| round).collect()
+    let foreseen = numbers.iter().map(|round| of(*round)).collect();
+    (numbers, foreseen)
+}
+
+/// Rounds that found the machine in another state than most did: by what was predicted in them.
+fn apart(numbers: BTreeSet<u32>, foreseen: &[Vec<Foreseen>]) -> Vec<u32> {
+    numbers.into_iter().zip(state::counted(foreseen)).filter(|(_, counted)| !counted).map(|(round, _)| round).collect()
 }
 
 /// Of the rounds that are not `apart`.

@@ -1,5 +1,6 @@
 //! The report as people read it: in a terminal, as a page, as a picture.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::{Cell, GOALS, Report, Row};
@@ -63,6 +64,8 @@ pub fn conclusions(it: &Report) -> Vec<String> {
             if verdict.met { "met" } else { "missed" }
         ));
     }
+    let rounds = it.series.singles.iter().map(|single| single.round).collect::<BTreeSet<_>>().len();
+    lines.extend(state::unknown((it.throughput.measurable, it.rows.len()), rounds, it.wandered));
     lines.extend(state::said(&it.apart));
     lines.extend(state::met(&it.states, &it.series.distances));
     lines.push(format!(

@@ -75,7 +75,9 @@ pub(super) fn held(verdict: &Verdict) -> String {
         verify::MEDIAN * 100.0,
         if verdict.met { "met" } else { "missed" }
     ));
-    for why in [state::said(&verdict.apart), state::met(&verdict.states, &verdict.distances)].into_iter().flatten() {
+    let unknown = state::unknown((verdict.measurable, rows.len()), verdict.rounds, verdict.wandered);
+    let met = state::met(&verdict.states, &verdict.distances);
+    for why in [unknown, state::said(&verdict.apart), met].into_iter().flatten() {
         text.push_str(&format!("{why}\n"));
     }
     if let Some(first) = verdict.abandoned.first() {
