@@ -105,7 +105,8 @@ fn by_setting<'a>(head: &[&str], settings: impl Iterator<Item = &'a Setting>, ro
 
 /// Half of an interval; too few runs have none.
 fn half(width: f64) -> String {
-    if width.is_finite() { format!(" ± {:.1} %", width * 100.0) } else { String::new() }
+    let percent = width * 100.0;
+    if percent.is_finite() { format!(" ± {percent:.1} %") } else { String::new() }
 }
 
 fn figure(figure: &Figure, shown: impl Fn(f64) -> String) -> String {
