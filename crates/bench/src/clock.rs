@@ -1,5 +1,6 @@
 //! The one place where this crate reads a clock.
 
+use std::sync::OnceLock;
 use std::time::{Instant, SystemTime};
 
 /// Elapsed time.
@@ -29,28 +30,50 @@ impl Stopwatch {
 
 /// Seconds between two looks at the clock, which every timing has too many.
 pub fn looking() -> f64 {
-    static ONCE: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
-    *ONCE.get_or_init(|| {
-        let once = |_| Stopwatch::start().seconds();
-        (0..1_000).map(once).fold(f64::INFINITY, f64::min)
-    })
+    static ONCE: OnceLock<f64> = OnceLock::new();
+    *ONCE.get_or_init(|| least(|| Stopwatch::start().seconds()))
 }
 
-/// Processor time that this thread has used, user and system, in seconds.
-#[must_use]
-pub fn thread_cpu() -> f64 {
-    seconds(rustix::time::ClockId::ThreadCPUTime)
+fn least(once: impl Fn() -> f64) -> f64 {
+    (0..1_000).map(|_| once()).fold(f64::INFINITY, f64::min)
 }
 
-/// Processor time that all threads of this process have used, user and system, in seconds.
-#[must_use]
-pub fn process_cpu() -> f64 {
-    seconds(rustix::time::ClockId::ProcessCPUTime)
+/// Whose processor time counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Of the thread that is asked.
+    Thread,
+    /// Of all threads of the process.
+    Process,
 }
 
-fn seconds(clock: rustix::time::ClockId) -> f64 {
-    let time = rustix::time::clock_gettime(clock);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+impl Whose {
+    /// Processor time used so far, user and system, in seconds.
+    #[must_use]
+    pub fn cpu(self) -> f64 {
+        let clock = match self {
+            Self::Thread => rustix::time::ClockId::ThreadCPUTime,
+            Self::Process => rustix::time::ClockId::ProcessCPUTime,
+        };
+        let time = rustix::time::clock_gettime(clock);
+        time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    }
+
+    /// Seconds between two looks at it, for which the kernel is asked.
+    pub(crate) fn looking(self) -> f64 {
+        static THREAD: OnceLock<f64> = OnceLock::new();
+        static PROCESS: OnceLock<f64> = OnceLock::new();
+        let once = match self {
+            Self::Thread => &THREAD,
+            Self::Process => &PROCESS,
+        };
+        *once.get_or_init(|| {
+            least(|| {
+                let from = self.cpu();
+                self.cpu() - from
+            })
+        })
+    }
 }
 
 /// Today's date in UTC, as `2026-11-21`.
@@ -78,7 +101,7 @@ fn date(days: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::date;
+    use super::{Whose, date};
 
     #[test]
     fn dates_follow_the_calendar() {
@@ -97,11 +120,11 @@ mod tests {
 
     #[test]
     fn the_processor_time_of_a_thread_is_part_of_that_of_its_process() {
-        let (thread, process) = (super::thread_cpu(), super::process_cpu());
+        let (thread, process) = (Whose::Thread.cpu(), Whose::Process.cpu());
         let mut sum = 0_u64;
-        while super::thread_cpu() < thread + 0.01 {
+        while Whose::Thread.cpu() < thread + 0.01 {
             sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(1));
         }
-        assert!(super::process_cpu() >= process + 0.009);
+        assert!(Whose::Process.cpu() >= process + 0.009);
     }
 }

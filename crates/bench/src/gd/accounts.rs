@@ -4,33 +4,13 @@
 use std::fs;
 use std::io::ErrorKind;
 
-use rustix::time::{ClockId, clock_gettime};
-
 use crate::Failed;
 
 /// What a file of a thread says that ends while it is read (ESRCH).
 const NO_SUCH_PROCESS: i32 = 3;
 
-/// Seconds of processor time that this process has used, all its threads, user and system.
-#[must_use]
-pub fn own() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
-}
-
-/// Seconds between two looks at [`own`], which is asked of the kernel.
-pub fn looking() -> f64 {
-    static ONCE: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
-    *ONCE.get_or_init(|| {
-        let once = |_| {
-            let from = own();
-            own() - from
-        };
-        (0..1_000).map(once).fold(f64::INFINITY, f64::min)
-    })
-}
-
-/// The same of the threads that another process has. Exact for one that is asleep; one that runs is told as of its last tick.
+/// Seconds of processor time that the threads have used which another process has, user and system. Exact for one that is asleep; one that runs
+/// is told as of its last tick.
 ///
 /// # Errors
 /// It is gone, or this kernel keeps no such accounts.
@@ -66,12 +46,13 @@ pub fn processors() -> Option<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Whose;
 
     #[test]
     fn work_shows_in_the_accounts() {
-        let before = own();
+        let before = Whose::Process.cpu();
         let mut sum = 0_u64;
-        while own() < before + 0.01 {
+        while Whose::Process.cpu() < before + 0.01 {
             sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(1));
         }
         assert!(of(std::process::id()).unwrap() >= 0.0);

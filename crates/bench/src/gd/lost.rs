@@ -6,10 +6,9 @@ use std::time::Duration;
 use cost::calibration::{Step, summary};
 use cost::reproduce::here::Pause;
 
-use super::accounts;
 use super::disturb::Disturb;
 use super::steps::{BATCHES, step};
-use crate::clock::Stopwatch;
+use crate::clock::{Stopwatch, Whose};
 use crate::{Failed, place, record};
 
 /// A gap in a loop that does nothing but look at the clock, from which on somebody else had the processor.
@@ -76,7 +75,7 @@ pub(super) fn neighbour(
 pub(super) fn processor(seconds: f64) -> Result<Vec<Step>, Failed> {
     let (mut shares, mut uncounted, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..BATCHES {
-        let (all, before) = (Stopwatch::start(), accounts::own());
+        let (all, before) = (Stopwatch::start(), Whose::Process.cpu());
         let (mut last, mut gone) = (0.0, 0.0);
         while last < seconds / f64::from(BATCHES) {
             let now = all.seconds();
@@ -87,7 +86,7 @@ pub(super) fn processor(seconds: f64) -> Result<Vec<Step>, Failed> {
             last = now;
         }
         shares.push(gone / last);
-        uncounted.push((1.0 - (accounts::own() - before) / all.seconds()).max(0.0));
+        uncounted.push((1.0 - (Whose::Process.cpu() - before) / all.seconds()).max(0.0));
     }
     if gaps.is_empty() {
         gaps.push(0.0);

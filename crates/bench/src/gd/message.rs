@@ -9,12 +9,11 @@ use std::net::{SocketAddr, TcpListener};
 
 use serde::{Deserialize, Serialize};
 
-use super::accounts;
 use super::disturb::Disturb;
 use super::store::Ready;
 use super::wire::{Line, What};
 use crate::Failed;
-use crate::clock::{Stopwatch, looking};
+use crate::clock::{Stopwatch, Whose, looking};
 
 /// Batches of which processor times are told.
 const BATCHES: u32 = 5;
@@ -124,7 +123,7 @@ pub fn exchange(with: SocketAddr, lines: u32, bytes: usize, seconds: f64, after:
     this.each(both_sleep, 0.1 * seconds, |_, _, _, _| ())?;
     for _ in 0..BATCHES {
         let theirs = this.accounts()?;
-        let (own, worked) = (accounts::own(), this.worked);
+        let (own, worked) = (Whose::Process.cpu(), this.worked);
         let (watch, mut count) = (Stopwatch::start(), 0_u32);
         this.each(both_sleep, 0.6 * seconds / f64::from(BATCHES), |write, _, round, told| {
             count += 1;
@@ -132,7 +131,7 @@ pub fn exchange(with: SocketAddr, lines: u32, bytes: usize, seconds: f64, after:
             found.answer_write.push(told.write);
             found.round.push(round - told.between - LOOKS.0 * looking());
         })?;
-        let spent = accounts::own() - own - (this.worked - worked);
+        let spent = Whose::Process.cpu() - own - (this.worked - worked);
         found.waited += watch.seconds();
         let end = this.accounts()?;
         found.organisation.push((spent / f64::from(count) - LOOKS.1 * looking()).max(0.0));
@@ -243,7 +242,7 @@ pub fn echo(told: Echo) -> Result<(), Failed> {
             let Some((what, body)) = line.receive()? else { return Ok(()) };
             let read = watch.net();
             if what == What::Accounts {
-                let spent = accounts::own() - worked;
+                let spent = Whose::Process.cpu() - worked;
                 line.send(What::Accounts, &[&spent.to_le_bytes()])?;
                 continue;
             }

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::crypt::{self, Begun, Keys, Shared, Side};
 use super::store::Accounts;
 use super::wire::{Line, What};
-use super::{Configuration, Scenario, accounts, period, tag};
+use super::{Configuration, Scenario, period, tag};
 use crate::Failed;
-use crate::clock::Stopwatch;
+use crate::clock::{Stopwatch, Whose};
 
 /// Seconds and tags of each client before anything counts.
 pub(super) const WARM: (f64, u64) = (0.05, 3);
@@ -102,9 +102,9 @@ pub fn run(spec: &Spec) -> Result<Outcome, Failed> {
     let mut organisation = Organisation { clients, keys, encrypts, period, text: String::new(), signature: Vec::new() };
     let (before, _, _) = organisation.phase(WARM.0, WARM.1)?;
     let store = organisation.accounts(&[])?;
-    let own = accounts::own();
+    let own = Whose::Process.cpu();
     let (tags, seconds, mut times) = organisation.phase(spec.seconds, LEAST)?;
-    let processor = accounts::own() - own;
+    let processor = Whose::Process.cpu() - own;
     let end = organisation.accounts(&[1])?;
     let at_store = end.seconds - store.seconds;
     if end.tags != i64::try_from(before + tags)? {

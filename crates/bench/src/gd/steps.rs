@@ -16,7 +16,7 @@ use super::disturb::Disturb;
 use super::waker::Hearer;
 use super::{Kind, accounts, lost, message, organisation, queue, tag};
 use crate::Failed;
-use crate::clock::{Stopwatch, looking};
+use crate::clock::{Stopwatch, Whose, looking};
 
 /// What is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,10 +191,10 @@ impl Meanwhile {
         match self {
             Self::Works(disturb, seconds) => Ok(disturb.run(*seconds)),
             Self::Hears(hearer, disturb, seconds) => {
-                let (watch, before) = (Stopwatch::start(), accounts::own());
+                let (watch, before) = (Stopwatch::start(), Whose::Process.cpu());
                 hearer.hear()?;
                 // The message is a part of that time, or all of it; who waits for it does not work. What is asked here is no part of the step.
-                let worked = accounts::own() - before + accounts::looking() + 2.0 * looking();
+                let worked = Whose::Process.cpu() - before + Whose::Process.looking() + 2.0 * looking();
                 let left = *seconds - watch.seconds();
                 Ok(worked + if left > 0.0 { disturb.run(left) } else { 0.0 })
             }
@@ -303,7 +303,7 @@ fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
     let of_backend = |database: &Database| database.backend().map_or(Ok(0.0), accounts::of);
     for _ in 0..BATCHES {
         let all = Stopwatch::start();
-        let before = accounts::own() + of_backend(&database)?;
+        let before = Whose::Process.cpu() + of_backend(&database)?;
         let (mut worked, mut count) = (0.0, 0);
         while count < 10 || all.seconds() < spec.seconds / f64::from(BATCHES) {
             number += 1;
@@ -313,7 +313,7 @@ fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
             runtime.block_on(database.put(0, number, content))?;
             times.push(watch.net());
         }
-        let spent = accounts::own() + of_backend(&database)? - before - worked;
+        let spent = Whose::Process.cpu() + of_backend(&database)? - before - worked;
         // Each was looked at twice.
         processor.push((spent / f64::from(count) - 2.0 * looking()).max(0.0));
     }

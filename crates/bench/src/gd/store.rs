@@ -12,6 +12,7 @@ use super::database::Database;
 use super::wire::{Line, What};
 use super::{Configuration, Scenario, accounts};
 use crate::Failed;
+use crate::clock::Whose;
 
 /// What it is told.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -110,7 +111,7 @@ fn turn(
         }
         What::Accounts => {
             let of_backend = database.backend().map_or(Ok(0.0), accounts::of)?;
-            let mut told = Accounts { seconds: accounts::own() + of_backend, tags: 0 };
+            let mut told = Accounts { seconds: Whose::Process.cpu() + of_backend, tags: 0 };
             // Counting takes time, so it is done at the end only, when the time was taken.
             if !body.is_empty() {
                 told.tags = runtime.block_on(database.count())?;

@@ -24,7 +24,7 @@ use ua_proto::server::{ConnId, Input, Output};
 
 use super::timing::OTHER;
 use super::{Entry, Timings, used};
-use crate::clock::{Stopwatch, thread_cpu};
+use crate::clock::{Stopwatch, Whose};
 use crate::gd::disturb::Disturb;
 use crate::measures::runtime;
 use crate::{Failed, place, serve};
@@ -110,7 +110,7 @@ impl Meter {
     fn new(other: f64) -> Self {
         let timings = Timings { batch: BATCH, cpu: Vec::new(), wall: Vec::new() };
         let disturb = Disturb::small();
-        let (cpu, watch) = (thread_cpu(), Stopwatch::start());
+        let (cpu, watch) = (Whose::Thread.cpu(), Stopwatch::start());
         Self { disturb, other, count: 0, cpu, watch, worked: 0.0, others: Vec::new(), timings }
     }
 
@@ -120,10 +120,10 @@ impl Meter {
         self.count += 1;
         if self.count.is_multiple_of(BATCH) {
             let each = |seconds: f64| seconds / BATCH as f64;
-            self.timings.cpu.push(each(thread_cpu() - self.cpu - self.worked).max(0.0));
+            self.timings.cpu.push(each(Whose::Thread.cpu() - self.cpu - self.worked).max(0.0));
             self.timings.wall.push(each(self.watch.seconds()));
             self.others.push(each(self.worked));
-            (self.cpu, self.watch, self.worked) = (thread_cpu(), Stopwatch::start(), 0.0);
+            (self.cpu, self.watch, self.worked) = (Whose::Thread.cpu(), Stopwatch::start(), 0.0);
         }
     }
 

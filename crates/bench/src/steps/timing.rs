@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Failed;
-use crate::clock::{Stopwatch, process_cpu, thread_cpu};
+use crate::clock::{Stopwatch, Whose};
 use crate::gd::disturb::Disturb;
 
 /// Seconds that one timing should take at least: a thousand times what reading the clocks takes.
@@ -26,24 +26,6 @@ pub struct Timings {
     pub cpu: Vec<f64>,
     /// Seconds on the clock.
     pub wall: Vec<f64>,
-}
-
-/// Whose processor time counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
-    /// Of the thread that is asked.
-    Thread,
-    /// Of all threads of the process.
-    Process,
-}
-
-impl Whose {
-    fn cpu(self) -> f64 {
-        match self {
-            Self::Thread => thread_cpu(),
-            Self::Process => process_cpu(),
-        }
-    }
 }
 
 /// Seconds of other work between two steps of a message.
@@ -106,9 +88,9 @@ pub fn timed(time: Duration, whose: Whose, mut once: super::Once) -> Result<Timi
 pub fn timed_so_often(count: usize, mut once: super::Once) -> Result<Timings, Failed> {
     let mut timings = Timings { batch: 1, cpu: Vec::new(), wall: Vec::new() };
     for _ in 0..count {
-        let (wall, cpu) = (Stopwatch::start(), thread_cpu());
+        let (wall, cpu) = (Stopwatch::start(), Whose::Thread.cpu());
         once()?;
-        timings.cpu.push(thread_cpu() - cpu);
+        timings.cpu.push(Whose::Thread.cpu() - cpu);
         timings.wall.push(wall.seconds());
     }
     Ok(timings)
