@@ -3,6 +3,8 @@
 //! What [`annotated`] prints is read back as the same model; so two configurations, or a model before and after, can be compared line by
 //! line.
 
+mod order;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -338,27 +340,18 @@ fn secure(model: &Model, annotation: &Annotation) -> String {
     let mut text = format!("secure {} on={}", annotation.property.word(), quoted(&model.target(annotation)));
     let settings: Vec<&Setting> = annotation.alternatives.iter().flatten().collect();
     let mut list = |key: &str, values: Vec<String>| {
-        let mut unique: Vec<String> = Vec::new();
-        for value in values {
-            if !unique.contains(&value) {
-                unique.push(value);
-            }
-        }
-        if !unique.is_empty() {
-            let _ = write!(text, " {key}={}", unique.join(","));
+        if !values.is_empty() {
+            let _ = write!(text, " {key}={}", values.join(","));
         }
     };
-    list("cipher", settings.iter().filter_map(|it| it.cipher.as_ref().map(ToString::to_string)).collect());
-    list("signature", settings.iter().filter_map(|it| it.signature.map(|it| it.to_string())).collect());
-    let signs = annotation.property.of() != "connector";
-    list("hash", settings.iter().filter(|_| signs).map(|it| it.hash.to_string()).collect());
-    list("exchange", settings.iter().filter_map(|it| it.exchange.map(|it| it.to_string())).collect());
+    let ways: Vec<_> = settings.iter().map(|it| of_lists(annotation, it)).collect();
+    for key in ["cipher", "signature", "hash", "exchange", "protocol"] {
+        list(key, order::listed(&ways, key));
+    }
     let agreed: Vec<_> = settings.iter().filter_map(|it| it.agreed.as_deref()).collect();
-    list("protocol", agreed.iter().map(|it| it.protocol.word().to_owned()).collect());
     let keys: BTreeSet<&str> = agreed.iter().flat_map(|it| it.words.iter().map(|(key, _)| *key)).collect();
     for key in keys {
-        let values = agreed.iter().flat_map(|it| it.words.iter().filter(|(name, _)| *name == key));
-        list(key, values.map(|(_, value)| quoted(value)).collect());
+        list(key, order::listed(&ways, key));
     }
     if let Some(first) = agreed.first() {
         list("renewed", vec![shortest(first.renewed)]);
@@ -372,7 +365,7 @@ fn secure(model: &Model, annotation: &Annotation) -> String {
         list("through", vec![quoted(&model.connectors[certified.through].name)]);
     }
     let heeds = |key: &str| annotation.property.heeds(key);
-    list("reuse", settings.iter().filter(|_| heeds("reuse")).map(|it| shortest(it.reuse)).collect());
+    list("reuse", order::listed(&ways, "reuse"));
     if !settings.is_empty() {
         // 1 and none in a way that heeds them not.
         let least = |of: fn(&Setting) -> f64| settings.iter().map(|it| of(it)).fold(1.0, f64::min);
@@ -389,6 +382,21 @@ fn secure(model: &Model, annotation: &Annotation) -> String {
         list("optional", vec!["true".to_owned()]);
     }
     text
+}
+
+/// What a setting has of keys that take lists.
+fn of_lists(annotation: &Annotation, it: &Setting) -> Vec<(&'static str, String)> {
+    let mut words = Vec::new();
+    words.extend(it.cipher.as_ref().map(|it| ("cipher", it.to_string())));
+    words.extend(it.signature.map(|it| ("signature", it.to_string())));
+    words.extend((annotation.property.of() != "connector").then(|| ("hash", it.hash.to_string())));
+    words.extend(it.exchange.map(|it| ("exchange", it.to_string())));
+    if let Some(agreed) = &it.agreed {
+        words.push(("protocol", agreed.protocol.word().to_owned()));
+        words.extend(agreed.words.iter().map(|(key, value)| (*key, quoted(value))));
+    }
+    words.extend(annotation.property.heeds("reuse").then(|| ("reuse", shortest(it.reuse))));
+    words
 }
 
 /// What is said of the machines of a node.
