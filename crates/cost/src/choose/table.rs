@@ -260,7 +260,7 @@ pub fn csv(choice: &Choice) -> String {
     for head in HEADS {
         let _ = write!(csv, ",{head},{head}_plus_minus,{head}_low,{head}_high");
     }
-    csv.push_str(",busiest,availability,loss,bottleneck,fails,may_fail\n");
+    csv.push_str(",busiest,availability,loss,loss_plus_minus,loss_low,loss_high,bottleneck,fails,may_fail\n");
     let mut ranks = vec![String::new(); choice.settings.len()];
     for (rank, index) in choice.ranked.iter().enumerate() {
         ranks[*index] = (rank + 1).to_string();
@@ -277,17 +277,19 @@ pub fn csv(choice: &Choice) -> String {
         let _ = write!(csv, "{index},{setting},{rank},{},{beaten},{},{strength}", it.on_front, quoted(&beaten_by));
         let rates = [it.throughput, it.carried, it.saturation].map(Some);
         let rest = [it.mean, it.p50, it.p95, it.p99, Some(it.cores), Some(it.cpu.1), it.energy, it.money];
-        for (value, name) in rates.into_iter().chain(rest).zip(FIGURES) {
+        let put = |csv: &mut String, value: Option<f64>, name: &'static str| {
             let _ = write!(csv, ",{},{}", number(value), number(it.plus_minus.get(name).copied()));
             let ends = value.and_then(|value| super::ends::of(&it.plus_minus, &it.ends, name, value));
             let _ = write!(csv, ",{},{}", number(ends.map(|it| it[0])), number(ends.map(|it| it[1])));
+        };
+        for (value, name) in rates.into_iter().chain(rest).zip(FIGURES) {
+            put(&mut csv, value, name);
         }
+        let _ = write!(csv, ",{},{}", quoted(&it.cpu.0), number(it.availability));
+        put(&mut csv, Some(it.loss), "loss");
         let _ = writeln!(
             csv,
-            ",{},{},{},{},{},{}",
-            quoted(&it.cpu.0),
-            number(it.availability),
-            number(Some(it.loss)),
+            ",{},{},{}",
             quoted(&it.bottleneck),
             quoted(&fails.join("; ")),
             quoted(&it.unsure.join("; ")),
