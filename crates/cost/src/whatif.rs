@@ -268,11 +268,26 @@ pub struct Response {
     pub p99: Figure,
 }
 
+/// A setting that so many clients keep busy with renewals alone: no request is served.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Saturated {
+    /// The setting.
+    pub setting: Setting,
+    /// Clients.
+    pub clients: u32,
+    /// Which end has too much to do: `server`, or `load generator`.
+    pub end: &'static str,
+    /// How much renewing keys and tokens would take of its processor: 1 is all of it.
+    pub renewing: f64,
+}
+
 /// What is predicted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
-    /// One for each setting and number of clients.
+    /// One for each setting and number of clients that serves any request.
     pub rows: Vec<Row>,
+    /// The others.
+    pub saturated: Vec<Saturated>,
     /// Times that were measured and that the prediction is made of.
     pub measured: usize,
     /// Their names, each of all its sizes.
@@ -308,27 +323,40 @@ pub fn predict(
         return Err(Fault::new(Class::TooLarge, "settings", format!("{count} rows, {MAX_ROWS} are taken")));
     }
     let mut steps = steps::Steps::new(calibration);
-    let mut rows = Vec::with_capacity(count);
+    let (mut rows, mut saturated) = (Vec::with_capacity(count), Vec::new());
     for setting in &settings {
         for &clients in &grid.clients {
-            rows.push(row(&mut steps, setting, clients, budget)?);
+            match row(&mut steps, setting, clients, budget)? {
+                Ok(row) => rows.push(row),
+                Err((end, renewing)) => saturated.push(Saturated { setting: *setting, clients, end, renewing }),
+            }
         }
     }
     if let Some(present) = present {
         for &clients in &grid.clients {
-            let now = row(&mut steps, present, clients, budget)?.throughput.value;
+            let Ok(now) = row(&mut steps, present, clients, budget)? else { continue };
+            let now = now.throughput.value;
             for row in rows.iter_mut().filter(|row| row.clients == clients) {
                 row.difference = Some(row.throughput.value / now - 1.0);
             }
         }
     }
     let used = steps.used();
-    Ok(Prediction { rows, measured: used.len(), steps: used, fitted: 0, unmeasured: steps.missing() })
+    Ok(Prediction { rows, saturated, measured: used.len(), steps: used, fitted: 0, unmeasured: steps.missing() })
 }
 
-fn row(steps: &mut steps::Steps<'_>, setting: &Setting, clients: u32, budget: &mut Budget<'_>) -> Result<Row, Fault> {
+/// A row, or which end renewals alone keep busy, and how much.
+fn row(
+    steps: &mut steps::Steps<'_>,
+    setting: &Setting,
+    clients: u32,
+    budget: &mut Budget<'_>,
+) -> Result<Result<Row, (&'static str, f64)>, Fault> {
     let protocol = setting.protocol()?;
-    let work = demand::work(steps, setting, &protocol, clients)?;
+    let work = match demand::work(steps, setting, &protocol, clients)? {
+        Ok(work) => work,
+        Err(busy) => return Ok(Err(busy)),
+    };
     let (at_server, at_client) = &work.path;
     let (server, client) = (at_server.seconds(), at_client.seconds());
     let stages = nets::Stages {
@@ -368,7 +396,7 @@ fn row(steps: &mut steps::Steps<'_>, setting: &Setting, clients: u32, budget: &m
     };
     let (asks, answers) = (ends(|it| &it.0), ends(|it| &it.1));
     let busier = if asks.seconds() > answers.seconds() { asks } else { answers };
-    Ok(Row {
+    Ok(Ok(Row {
         setting: *setting,
         clients,
         throughput,
@@ -389,7 +417,7 @@ fn row(steps: &mut steps::Steps<'_>, setting: &Setting, clients: u32, budget: &m
         limited_by,
         largest: limit.largest(),
         difference: None,
-    })
+    }))
 }
 
 /// Half of the interval of a rate, relative to it, where times are as long, and as short, as their own allows.

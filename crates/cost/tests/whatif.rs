@@ -369,10 +369,33 @@ fn what_does_not_go_together_is_left_out_or_refused() {
         let fault = refused(Grid { bits: vec![2_048, bits], ..grid() });
         assert_eq!((fault.class, fault.name.as_str()), (Class::Invalid, "key"), "{fault}");
     }
-    // RSA-4096 for 256 clients every three quarters of a second is more than a processor does.
-    let busy = Grid { modes: vec![Mode::Sign], bits: vec![4_096], lifetimes: vec![1.0], clients: vec![256], ..grid() };
-    assert!(refused(busy).why.contains("keeps the server busy"));
     assert_eq!(refused(Grid { clients: vec![1; 1_000], ..grid() }).class, Class::TooLarge);
+}
+
+/// RSA-4096 for 256 clients every three quarters of a second is more than a processor does; what others ask for is answered.
+#[test]
+fn a_setting_that_renewals_alone_keep_busy_has_no_row_and_is_told() {
+    let busy = Grid {
+        modes: vec![Mode::Sign],
+        bits: vec![4_096],
+        lifetimes: vec![1.0, 3_600.0],
+        clients: vec![1, 256],
+        ..grid()
+    };
+    let calibration = calibration(0.0);
+    let first = busy.settings()[0];
+    let found = predicted(&calibration, &busy, Some(&first));
+    let of = |lifetime: f64, clients: u32| {
+        found.rows.iter().find(|it| it.setting.lifetime == lifetime && it.clients == clients)
+    };
+    assert_eq!((found.rows.len(), found.saturated.len()), (3, 1));
+    let it = &found.saturated[0];
+    assert_eq!((it.setting, it.clients, it.end), (first, 256, "server"));
+    // Two clients have a 128th of it to renew, and that is in the part of a processor that requests do not have.
+    let few = predicted(&calibration, &Grid { clients: vec![2], ..busy.clone() }, None);
+    let renewing = it.renewing / 128.0;
+    assert!(it.renewing > 1.0 && few.rows[0].server_busy.value >= renewing, "{it:?}");
+    assert!(of(3_600.0, 256).unwrap().difference.is_none() && of(3_600.0, 1).unwrap().difference.is_some());
 }
 
 /// Who connects would pay nothing for it, and longer keys would look like the faster ones.

@@ -137,20 +137,22 @@ pub(crate) struct Spend {
 }
 
 impl Spend {
-    /// Does `work` within the limits.
+    /// Does `work` on a model within the limits.
     pub(crate) fn within<T>(self, work: impl FnOnce(&mut Budget<'_>) -> Result<T, Fault>) -> Result<T, Failure> {
-        self.shared(|effort| {
-            let mut tell = telling();
-            let mut go_on = |progress| {
-                tell(progress);
-                (effort.go_on)(progress)
-            };
-            work(&mut Budget::new(effort.limits, &mut go_on))
-        })
+        self.shared(alone(work))
     }
 
-    /// Does `work` within the limits, on all processors.
+    /// Does `work` within the limits that is none on a model which could be simulated.
+    pub(crate) fn without_model<T>(self, work: impl FnOnce(&mut Budget<'_>) -> Result<T, Fault>) -> Result<T, Failure> {
+        self.spent(alone(work), "")
+    }
+
+    /// Does `work` on a model within the limits, on all processors.
     pub(crate) fn shared<T>(self, work: impl FnOnce(&Effort<'_>) -> Result<T, Fault>) -> Result<T, Failure> {
+        self.spent(work, "; `trapkey cost simulate` follows requests one by one instead")
+    }
+
+    fn spent<T>(self, work: impl FnOnce(&Effort<'_>) -> Result<T, Fault>, or: &str) -> Result<T, Failure> {
         if self.time.is_nan() || self.time <= 0.0 {
             return Err(Failure::bad_input(format!("`--time {}`: above 0", self.time)));
         }
@@ -161,15 +163,26 @@ impl Spend {
         work(&Effort { limits, threads, go_on: &go_on }).map_err(|fault| {
             let help = match (fault.class, fault.name.as_str()) {
                 (cost::Class::Unanswered, "time") => Some(format!("`--time TIME` allows more than {} s", self.time)),
-                (cost::Class::Unanswered, "markings") => Some(format!(
-                    "`--markings COUNT` allows more than {}; `trapkey cost simulate` follows requests one by one instead",
-                    self.markings
-                )),
+                (cost::Class::Unanswered, "markings") => {
+                    Some(format!("`--markings COUNT` allows more than {}{or}", self.markings))
+                }
                 _ => None,
             };
             let failure = unsolved(&fault);
             help.into_iter().fold(failure, Failure::help)
         })
+    }
+}
+
+/// Work of one thread, which tells how far it is.
+fn alone<T>(work: impl FnOnce(&mut Budget<'_>) -> Result<T, Fault>) -> impl FnOnce(&Effort<'_>) -> Result<T, Fault> {
+    |effort| {
+        let mut tell = telling();
+        let mut go_on = |progress| {
+            tell(progress);
+            (effort.go_on)(progress)
+        };
+        work(&mut Budget::new(effort.limits, &mut go_on))
     }
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn run(command: Command) -> Result<Answer, Failure> {
         Command::P4(args) => args,
         Command::Part(part) => return self::part(&part),
     };
-    let found = args.spend.within(cost::reproduce::p4)?;
+    let found = args.spend.without_model(cost::reproduce::p4)?;
     if let Some(path) = &args.svg {
         write(path, &found.figure.svg())?;
     }

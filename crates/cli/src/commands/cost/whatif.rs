@@ -131,14 +131,14 @@ pub(crate) fn run(args: &WhatIf) -> Result<Answer, Failure> {
     }
     // Measuring takes minutes: first of all, what is asked for has to make sense.
     let grid = args.grid();
-    args.spend.within(|_| grid.check())?;
+    args.spend.without_model(|_| grid.check())?;
     let calibration = args.calibration()?;
     let foreign = calibration.compare(&machine(), &versions());
     let mut warnings: Vec<String> = foreign.iter().map(ToString::to_string).collect();
     warnings.extend(doubts(&calibration));
     warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     let present = args.present(&grid)?;
-    let prediction = args.spend.within(|budget| predict(&calibration, &grid, present.as_ref(), budget))?;
+    let prediction = args.spend.without_model(|budget| predict(&calibration, &grid, present.as_ref(), budget))?;
     let text = format!("{:#}\n", json!(prediction));
     let hash = fingerprint(&text);
     if let Some(path) = &args.out {
@@ -146,6 +146,9 @@ pub(crate) fn run(args: &WhatIf) -> Result<Answer, Failure> {
     }
     let mut answer = json!({ "prediction": prediction, "sha256": hash, "warnings": warnings });
     let mut shown = show::predicted(&prediction, &hash);
+    if args.verify && prediction.rows.is_empty() {
+        return Err(Failure::bad_input("`--verify`: no row serves a request, so there is nothing to run"));
+    }
     if args.verify {
         let (verdict, hashes) = args.hold(&prediction, &calibration, &hash)?;
         shown.push_str(&show::held(&verdict));
@@ -232,7 +235,7 @@ impl WhatIf {
             let ByState { of, latest } = measure_again(&entries, &program, states, &mut known)?;
             let predicted = |newer: &Calibration| {
                 self.spend
-                    .within(|budget| predict(&calibration.renewed(newer), &grid, None, budget))
+                    .without_model(|budget| predict(&calibration.renewed(newer), &grid, None, budget))
                     .map_err(Failure::why)
             };
             let now = of.iter().map(|(state, newer)| Ok((*state, predicted(newer)?)));

@@ -30,11 +30,28 @@ pub(super) fn predicted(prediction: &Prediction, hash: &str) -> String {
     });
     let settings = || rows.iter().map(|row| &row.setting);
     let head = ["clients", "requests", "server's limit", "change", "server", "largest part"];
-    let mut text = by_setting(&head, settings(), carried.collect());
-    text.push('\n');
-    text.push_str(&by_setting(&["clients", "p50", "p95", "p99", "all connect in"], settings(), taken.collect()));
+    let mut text = String::new();
+    if !rows.is_empty() {
+        text.push_str(&by_setting(&head, settings(), carried.collect()));
+        text.push('\n');
+        text.push_str(&by_setting(&["clients", "p50", "p95", "p99", "all connect in"], settings(), taken.collect()));
+        text.push('\n');
+    }
+    if !prediction.saturated.is_empty() {
+        text.push_str("serves no request, as renewing keys and tokens takes more than there is:\n");
+    }
+    for it in &prediction.saturated {
+        let (name, share) = (it.setting.name(), it.renewing * 100.0);
+        text.push_str(&format!(
+            "  {name}, {} clients: the {} would be {share:.0} % busy with it\n",
+            it.clients, it.end
+        ));
+    }
+    if !prediction.saturated.is_empty() {
+        text.push('\n');
+    }
     text.push_str(&format!(
-        "\npredicted from {} measured steps, {} fitted; sha256 {hash}\n",
+        "predicted from {} measured steps, {} fitted; sha256 {hash}\n",
         prediction.measured, prediction.fitted
     ));
     if !prediction.unmeasured.is_empty() {
