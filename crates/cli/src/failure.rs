@@ -1,5 +1,6 @@
 //! What a command says when it could not do its work: a sentence, its causes, what to do, and for files the place.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::io::ErrorKind;
@@ -132,16 +133,13 @@ impl Failure {
         for fault in &self.faults {
             text.push_str(&fault.render());
         }
-        if text.is_empty() {
-            text = format!("error: {}\n", self.message);
-            for cause in &self.causes {
-                text.push_str(&format!("  because: {cause}\n"));
-            }
-        } else {
-            text.push_str(&format!("error: {}\n", self.message));
+        let causes = if text.is_empty() { self.causes.as_slice() } else { &[] };
+        text.push_str(&format!("error: {}\n", harmless(&self.message)));
+        for cause in causes {
+            text.push_str(&format!("  because: {}\n", harmless(cause)));
         }
         if let Some(help) = &self.help {
-            text.push_str(&format!("  help: {help}\n"));
+            text.push_str(&format!("  help: {}\n", harmless(help)));
         }
         text
     }
@@ -193,7 +191,7 @@ impl SourceFault {
                     *shown = text.len() + before.len() + (mark - start).clamp(kept.start, kept.end) - kept.start;
                 }
             }
-            text.extend([before, &body[kept.clone()], ellipsis(kept.end < body.len()), &line[body.len()..]]);
+            text.extend([before, &harmless(&body[kept.clone()]), ellipsis(kept.end < body.len()), &line[body.len()..]]);
             start += line.len();
         }
         (text, (span[0], span[1].max(span[0])))
@@ -216,6 +214,20 @@ impl SourceFault {
         }
         text
     }
+}
+
+/// A text of somebody else's, with signs instead of what a terminal would obey. It is as long.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let obeyed = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    if !text.chars().any(obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let sign = |letter: char| match letter {
+        letter if !obeyed(letter) => letter,
+        letter if letter.is_ascii() => '?',
+        _ => '\u{bf}',
+    };
+    Cow::Owned(text.chars().map(sign).collect())
 }
 
 /// The part of a line that is shown: all of it, or so many letters from a few before `mark` on.
@@ -244,7 +256,7 @@ impl fmt::Debug for Rendered<'_> {
 
 impl fmt::Display for Rendered<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.fault.message)
+        f.write_str(&harmless(&self.fault.message))
     }
 }
 
@@ -262,7 +274,7 @@ impl Diagnostic for Rendered<'_> {
     }
 
     fn help(&self) -> Option<Box<dyn fmt::Display + '_>> {
-        self.fault.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+        self.fault.help.as_deref().map(|help| Box::new(harmless(help)) as Box<dyn fmt::Display>)
     }
 }
 
@@ -275,6 +287,18 @@ mod tests {
         let (text, (start, end)) = SourceFault { file, text: text.into(), span, message, help: None }.shown();
         let marked = text[start..end].to_owned();
         (text, marked)
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown_as_a_sign() {
+        assert_eq!(harmless("a\u{1b}[31m\tb\u{9b}2J\n"), "a?[31m\tb\u{bf}2J\n");
+        let (text, marked) = shown("one\u{7}\u{9b}two\r\n", (6, 9));
+        assert_eq!((text.as_str(), marked.as_str()), ("one?\u{bf}two\r\n", "two"));
+        let message = "no \u{1b}[2J".to_owned();
+        let fault =
+            SourceFault { file: "a".into(), text: "x".into(), span: (0, 1), message: message.clone(), help: None };
+        let failure = Failure::in_files(message, vec![fault]).help("\u{1b}c");
+        assert!(!failure.text().contains('\u{1b}'), "{}", failure.text());
     }
 
     #[test]

@@ -36,6 +36,7 @@ impl Names {
             if name.trim().is_empty() {
                 return Err(Fault::new(Class::Missing, sort, "it has no name").at(line));
             }
+            printable(sort, name, line)?;
             if known.insert(name.to_owned(), index).is_some() {
                 return Err(Fault::new(Class::Doubled, format!("{sort} {name}"), "the name stands twice").at(line));
             }
@@ -76,6 +77,7 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
     fn lines(list: &[(String, Fields)]) -> impl Iterator<Item = (&str, usize)> {
         list.iter().map(|(name, fields)| (name.as_str(), fields.line()))
     }
+    printable("model", &draft.name, 0)?;
     let known = Known {
         nodes: Names::of("node", lines(&draft.nodes))?,
         components: Names::of("component", lines(&draft.components))?,
@@ -151,6 +153,9 @@ fn node(name: String, mut fields: Fields, prices: &Prices) -> Result<Node, Fault
         let known: Vec<&str> = prices.keys().map(String::as_str).collect();
         let why = format!("there are no prices of the platform `{}`; known: {}", platform.text, known.join(", "));
         return Err(fields.fault(Class::NoSuchName, platform.line, why));
+    }
+    if let Some(platform) = &platform {
+        printable("platform", &platform.text, platform.line)?;
     }
     let machines = plant::machines(&mut fields)?;
     fields.end()?;
@@ -467,7 +472,15 @@ fn named(fields: &mut Fields, key: &'static str) -> Result<String, Fault> {
         let why = "the step has no name: say in a word what is done or sent";
         return Err(fields.fault(Class::Missing, name.line, why));
     }
+    printable("step", &name.text, name.line)?;
     Ok(name.text)
+}
+
+/// Names end up in terminals, tables and pictures.
+pub(super) fn printable(sort: &str, name: &str, line: usize) -> Result<(), Fault> {
+    let Some(letter) = name.chars().find(|letter| letter.is_control()) else { return Ok(()) };
+    let why = format!("the name has the control character U+{:04X}: take it out", u32::from(letter));
+    Err(Fault::new(Class::Invalid, format!("{sort} {}", name.escape_debug()), why).at(line))
 }
 
 /// No sequence refers to itself, through others either.

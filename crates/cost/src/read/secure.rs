@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::channel;
-use super::check::Known;
+use super::check::{self, Known};
 use super::fields::{Fields, Word};
 use super::heeded::{Heeded, Told};
 use crate::algorithm::{Cipher, Hash, Key};
@@ -55,6 +55,7 @@ fn configurations(fields: &mut Fields) -> Result<Vec<String>, Fault> {
             let why = "a configuration has no name: a comma stands between two of them";
             return Err(fields.fault(Class::Missing, line, why));
         }
+        check::printable("configuration", name, line)?;
         if name == NO_ANNOTATION {
             let why = "no configuration is called `none`: asked for by that name, no annotation counts";
             return Err(fields.fault(Class::Invalid, line, why));
