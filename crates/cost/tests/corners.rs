@@ -296,6 +296,60 @@ fn a_check_that_nobody_passes_has_numbers() {
     assert!(!text_of(&choice).contains("NaN"), "{}", text_of(&choice));
 }
 
+/// What counts most to how many can come is the same whether a few of them come to their end or none.
+#[test]
+fn a_check_that_nobody_passes_leaves_what_counts_most() {
+    let said = |valid: &str| {
+        let model = ABORTS.replace("valid = 0.5", valid).replace("\"0 s\"", "\"10 ms\"");
+        let model = model.replace("from = \"c\"", "from = \"c\"\nlatency = \"70 ms\"");
+        let choice =
+            chosen(&format!("[workload]\narrivals = \"1/s\"\nroom = 4\nthreads = 2\n{model}"), &Wanted::default());
+        choice.unwrap().settings[0].limit.clone().unwrap()
+    };
+    let (none, few) = (said("valid = 0"), said("valid = 1e-9"));
+    assert!(none.waits && none.share > 0.1 && none.what == few.what && none.then == few.then, "{none:?}");
+    near(none.share, few.share);
+    near(none.bound.unwrap(), few.bound.unwrap());
+}
+
+/// Names end up in terminals, tables and pictures.
+#[test]
+fn a_name_with_a_control_character_is_refused() {
+    let workload = "[workload]\narrivals = \"1/s\"\nroom = 20\nthreads = 1\n[node.n]\nplatform = \"p\"\n";
+    let model = format!("{workload}{SIGNED}{HALF}");
+    for (from, to, name) in [
+        ("do = \"work\"", "do = \"w\\u001b[2J\"", "step w\\u{1b}[2J"),
+        ("[node.n]", "[node.\"n\\n\"]", "node n\\n"),
+        ("[workload]", "name = \"a\\u0085\"\n[workload]", "model a\\u{85}"),
+    ] {
+        let changed = model.replace(from, to);
+        assert_ne!(changed, model, "{from}");
+        let fault = read(&changed, Language::Toml).unwrap_err();
+        assert_eq!((fault.class, fault.name.as_str()), (Class::Invalid, name), "{fault}");
+        assert!(fault.why.contains("control character U+00"), "{fault}");
+    }
+}
+
+/// Few timings say little, by Student's distribution; so few that they say nothing are refused.
+#[test]
+fn an_interval_of_few_timings_is_students() {
+    let workload = "[workload]\narrivals = \"1/s\"\nroom = 20\nthreads = 1\n[node.n]\nplatform = \"p\"\n";
+    let priced = |n: u32, variation: f64| {
+        let price = format!("\"sign ed25519\" = {{ each = \"1 ms\", variation = {variation}, n = {n} }}");
+        let signed = SIGNED.replace("\"sign ed25519\" = { each = \"1 us\" }", &price);
+        read(&format!("{workload}{signed}{HALF}"), Language::Toml)
+    };
+    for (n, variation, error) in [(2, 0.01, 12.706_205 * 0.005_f64.sqrt()), (100, 1.0, 0.198_422)] {
+        let model = priced(n, variation).unwrap();
+        let found = model.prices["p"]["sign ed25519"].error;
+        assert!((found / error - 1.0).abs() < 1e-4, "{n}: {found}");
+    }
+    for (n, variation) in [(1, 0.01), (2, 1.0)] {
+        let fault = priced(n, variation).unwrap_err();
+        assert!(fault.class == Class::Invalid && fault.why.contains("more timings are needed"), "{fault}");
+    }
+}
+
 #[test]
 fn a_value_twice_in_a_list_is_no_second_setting() {
     let workload = "[workload]\narrivals = \"1/s\"\nroom = 20\nthreads = 1\n[node.n]\nplatform = \"p\"\n";

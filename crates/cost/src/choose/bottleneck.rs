@@ -305,8 +305,9 @@ fn most_felt(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Result<
 
 /// The same of a net that is solved.
 fn most_felt_of_net(laid: &Laid, budget: &mut Budget<'_>) -> Result<Option<(What, f64)>, Fault> {
-    let ended = Question::Throughput { transition: laid.end, at: None };
-    let found = derivatives(&laid.net, &[ended], budget)?.swap_remove(0)?;
+    // As many come as leave, and not all of them come to their end.
+    let came = Question::Throughput { transition: laid.begin, at: None };
+    let found = derivatives(&laid.net, &[came], budget)?.swap_remove(0)?;
     let mut felt: BTreeMap<&What, f64> = BTreeMap::new();
     for stage in laid.stages.iter().filter(|stage| stage.mean > 0.0) {
         let leads_on = |it: &Transition| matches!(it.kind, Kind::Timed { .. }) && it.inputs[0].place == stage.place;

@@ -1,6 +1,7 @@
 //! What is said of the machines of a node, and of money.
 
 use super::fields::Fields;
+use crate::calibration::student;
 use crate::model::Price;
 use crate::plant::{Failures, Machines, Power};
 use crate::{Class, Fault, quantity};
@@ -93,7 +94,7 @@ pub(super) fn price(mut fields: Fields) -> Result<Price, Fault> {
 
 /// Half of the 95 % interval, relative: said as such, as an interval of `each` (the farther end), or by how many were measured.
 fn error(fields: &mut Fields, each: Option<f64>, cv2: f64) -> Result<f64, Fault> {
-    let said = fields.share("error")?;
+    let said = fields.value("error", "half of an interval, up to 100 % of the price,", quantity::share)?;
     let measured = fields.count("n", u32::MAX)?;
     let interval = fields.list("interval");
     let ways = usize::from(said.is_some()) + usize::from(measured.is_some()) + usize::from(interval.is_some());
@@ -101,7 +102,17 @@ fn error(fields: &mut Fields, each: Option<f64>, cv2: f64) -> Result<f64, Fault>
         return Err(fields.fault(Class::Doubled, 0, "`error`, `interval` and `n` say the same: one of them"));
     }
     if let Some(count) = measured {
-        return Ok(1.96 * (cv2 / f64::from(count)).sqrt());
+        let half = match count {
+            1 => f64::INFINITY,
+            _ => student(u64::from(count) - 1) * (cv2 / f64::from(count)).sqrt(),
+        };
+        if half <= 1.0 {
+            return Ok(half);
+        }
+        let why = format!(
+            "`n`: the interval of {count} with a variation of {cv2} is wider than the price: more timings are needed"
+        );
+        return Err(fields.fault(Class::Invalid, 0, why));
     }
     let Some((words, line)) = interval else { return Ok(said.unwrap_or(0.0)) };
     let ends: Vec<f64> = words.iter().filter_map(|word| quantity::seconds(word)).collect();

@@ -51,7 +51,7 @@ pub(crate) struct Watch {
     interval: Duration,
 
     /// How far a stage may be from its reference, in percent: 50 is from two thirds of it to one and a half
-    #[arg(long, default_value_t = 50.0, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, allow_hyphen_values = true, default_value_t = 50.0, value_name = "PERCENT", value_parser = percent)]
     band: f64,
 
     /// False alarms are at least so far apart, mean, over all stages of a program
