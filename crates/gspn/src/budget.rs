@@ -108,7 +108,8 @@ impl<'a> Budget<'a> {
             }
             Progress::Simulating { firings } => format!("after {firings} simulated firings"),
             Progress::Solving { sweeps, .. } => format!("after {sweeps} sweeps over the linear system"),
-            Progress::Answering { done } => format!("after {done} answered questions"),
+            // How many were, says little: they are answered in several goes.
+            Progress::Answering { .. } => "before this was answered".to_owned(),
         };
         Err(Refusal::new(Class::TooLarge, "time", format!("the limit of time was reached {at}: allow more time")))
     }

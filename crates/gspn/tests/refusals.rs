@@ -87,7 +87,7 @@ fn the_clock_is_looked_at_between_questions() {
     assert_eq!(found.values.get("one"), Some(&ask::Value::Number(0.75)), "{found:?}");
     let refusal = &found.unanswered["two"];
     assert_eq!(refusal.class, Class::TooLarge);
-    assert!(refusal.why.contains("after 1 answered questions"), "{refusal}");
+    assert!(refusal.why.contains("before this was answered"), "{refusal}");
 }
 
 /// What exploration and one solution say is said first and stays, whatever takes the time after it, and however the questions are ordered.

@@ -5,7 +5,7 @@ mod renewal;
 
 use gspn::ask::{Answer, Value, answer};
 use gspn::json;
-use gspn::{Budget, Limits};
+use gspn::{Budget, Class, Limits};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
@@ -523,6 +523,41 @@ fn what_is_said_of_a_time_does_not_depend_on_other_questions() {
             {"name": "x", "kind": "timed", "rate": 10, "in": {"b": 1}, "out": {"c": 1}}]},
         "ask": [{"id": "c", "kind": "prob", "where": [["c", "==", 1]], "at": 1.0000000005}]}));
     close(&found, "c", 5e-9, 1e-6);
+}
+
+/// The time by which a queue is that long takes a million rounds, and more than there is time for.
+#[test]
+fn what_takes_all_the_time_takes_no_cheap_answer_along() {
+    let net = json!({
+        "places": [{"name": "q"}, {"name": "r", "tokens": 60}],
+        "transitions": [
+            {"name": "a", "kind": "timed", "rate": 0.9, "in": {"r": 1}, "out": {"q": 1}},
+            {"name": "s", "kind": "deterministic", "delay": 1, "in": {"q": 1}, "out": {"r": 1}},
+        ],
+    });
+    let late = |p: f64| json!({"id": format!("q{p}"), "kind": "passage_quantile", "where": [["q", ">=", 20]], "p": p});
+    let mean = json!({"kind": "mean_tokens", "place": "q", "at": 1.5});
+    let mut at = mean.clone();
+    at["id"] = json!("at");
+    let slope = json!({"id": "slope", "kind": "sensitivity", "of": mean, "wrt": "a"});
+    let ask = json!([late(0.5), late(0.9), late(0.6), slope, at]);
+    let document = json::read(json!({"net": net, "ask": ask}).to_string().as_bytes()).unwrap();
+    const LOOKS: f64 = 3_000.0;
+    let looks = std::cell::Cell::new(0.0);
+    let gone = || looks.get() / LOOKS;
+    let mut go_on = |_| {
+        looks.set(looks.get() + 1.0);
+        gone() < 1.0
+    };
+    let budget = &mut Budget::new(Limits::default(), &mut go_on).sharing(&gone);
+    let found = answer(&document.net, &document.asks, budget).unwrap();
+    let left = (-0.45_f64).exp();
+    close(&found, "at", 1.35 - (1.0 - left), 1e-7);
+    close(&found, "slope", 1.5 - 0.5 * left, 1e-6);
+    for p in [0.5, 0.6, 0.9] {
+        let refusal = &found.unanswered[&format!("q{p}")];
+        assert_eq!(refusal.class, Class::TooLarge, "{refusal:?}");
+    }
 }
 
 /// A server that walks round between stations, a time unit each: sums of its walks are the same whichever comes first.

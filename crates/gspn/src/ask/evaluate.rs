@@ -97,10 +97,25 @@ fn clocks(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Re
     if left.is_empty() {
         return Ok(answer);
     }
-    match stages(net, &left, budget) {
-        Ok(others) => answer.extend(others),
-        Err(refusal) if answer.values.is_empty() => return Err(refusal),
-        Err(refusal) => answer.unanswered.extend(left.into_iter().map(|ask| (ask.id, refusal.clone()))),
+    // One solution answers most questions, and each passage needs its own: those are asked apart, and last.
+    let (passages, other): (Vec<Ask>, Vec<Ask>) = left.into_iter().partition(|ask| is_passage(&ask.question));
+    let parts = [(other, if passages.is_empty() { 1.0 } else { PART }), (passages, 1.0)];
+    let (mut refused, mut any) = (None, !answer.values.is_empty());
+    for (left, part) in parts.into_iter().filter(|(left, _)| !left.is_empty()) {
+        match budget.part(part, |budget| stages(net, &left, budget)) {
+            Ok(others) => {
+                any = true;
+                answer.extend(others);
+            }
+            Err(refusal) => {
+                let refusal = in_phases(refusal);
+                answer.unanswered.extend(left.into_iter().map(|ask| (ask.id, refusal.clone())));
+                refused = Some(refusal);
+            }
+        }
+    }
+    if let Some(refusal) = refused.filter(|_| !any) {
+        return Err(refusal);
     }
     for (id, most) in at_most {
         let more = matches!(answer.values.get(&id), Some(Value::Number(value)) if value.abs() > most);
@@ -111,6 +126,24 @@ fn clocks(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Re
         }
     }
     Ok(answer)
+}
+
+/// Whether it is asked when something happens first, or for a derivative of that.
+pub(crate) fn is_passage(question: &Question) -> bool {
+    match question {
+        Question::Sensitivity { of, .. } => is_passage(of),
+        Question::PassageMean { .. } | Question::PassageQuantile { .. } => true,
+        _ => false,
+    }
+}
+
+/// The same refusal, where it is one for time: how far one of many explorations had come says nothing.
+fn in_phases(refusal: Refusal) -> Refusal {
+    if refusal.class != Class::TooLarge || refusal.name != "time" {
+        return refusal;
+    }
+    let why = "the limit of time was reached while ever more phases stood for the fixed times: allow more time";
+    Refusal::new(Class::TooLarge, "time", why)
 }
 
 /// Answers with ever more phases for a fixed time, and carries each value on to infinitely many.
@@ -137,7 +170,7 @@ fn stages(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Re
         let solved = Solved::new(net, asks, stages, budget).and_then(|solved| solved.answer(net, asks, budget));
         let mut now = match solved {
             Ok(now) => now,
-            Err(refusal) => return Ok(give_up(before, &refusal)),
+            Err(refusal) => return Ok(give_up(before, &in_phases(refusal))),
         };
         note(&mut tried, &now);
         let carried = |ask: &Ask| {
@@ -207,7 +240,7 @@ fn give_up(mut answer: Answer, refusal: &Refusal) -> Answer {
 }
 
 /// What each but the last of several solutions may take of the time that is left.
-const PART: f64 = 0.75;
+pub(crate) const PART: f64 = 0.75;
 
 /// Whoever answers questions from one exploration.
 pub(crate) trait Answers {

@@ -34,17 +34,29 @@ fn apart(one: &[f64], other: &[f64]) -> f64 {
 
 #[test]
 fn many_states_are_where_matrices_and_contours_say() {
-    for (seed, coupling) in [(1, 1.0), (2, 1e-3), (3, 1e-9)] {
-        let (chain, _) = square(40, coupling, seed);
-        for time in [1e-6, 1e-3, 1.0, 1e3, 1e6] {
-            let mut go_on = |_| true;
-            let mut budget = Budget::new(Limits::default(), &mut go_on);
-            let exact = transient::at(&chain, &[(0, 1.0)], time, &mut budget).unwrap();
-            for shifts in [13.0, 19.0] {
-                let found = forward(&chain, time, shifts).expect("a distribution");
-                let off = apart(&found, exact.likely());
-                assert!(off < 1e-8, "{seed} {time:e} {shifts}: {off:e}");
-            }
+    are_where_matrices_say(1.0, 1);
+}
+
+#[test]
+fn many_states_that_hardly_meet_are_where_matrices_and_contours_say() {
+    are_where_matrices_say(1e-3, 2);
+}
+
+#[test]
+fn many_states_that_all_but_never_meet_are_where_matrices_and_contours_say() {
+    are_where_matrices_say(1e-9, 3);
+}
+
+fn are_where_matrices_say(coupling: f64, seed: u64) {
+    let (chain, _) = square(40, coupling, seed);
+    for time in [1e-6, 1e-3, 1.0, 1e3, 1e6] {
+        let mut go_on = |_| true;
+        let mut budget = Budget::new(Limits::default(), &mut go_on);
+        let exact = transient::at(&chain, &[(0, 1.0)], time, &mut budget).unwrap();
+        for shifts in [13.0, 19.0] {
+            let found = forward(&chain, time, shifts).expect("a distribution");
+            let off = apart(&found, exact.likely());
+            assert!(off < 1e-8, "{coupling:e} {time:e} {shifts}: {off:e}");
         }
     }
 }

@@ -18,7 +18,9 @@ use self::cascade::{Cascade, Found, Reward};
 use self::course::{Courses, courses};
 use self::embedded::{Embedded, LongRun};
 use self::system::System;
-use crate::ask::{Answer, Ask, Checks, Condition, Flows, Question, Solution, Value, certainly, structural};
+use crate::ask::{
+    Answer, Ask, Checks, Condition, Flows, PART, Question, Solution, Value, certainly, is_passage, structural,
+};
 use crate::chain::Reached;
 use crate::explore::explore_apart;
 use crate::net::Net;
@@ -82,17 +84,23 @@ impl Regenerative {
         let mut said: HashMap<String, Said> = HashMap::new();
         // What takes the least, and gives the most answers, first.
         let (dear, cheap): (Vec<&Ask>, Vec<&Ask>) =
-            asks.iter().filter(|ask| at(&ask.question).is_none()).partition(|ask| is_passage(&ask.question));
-        let mut answer = |solver: &mut Solver<'_>, asks: &[&Ask]| {
-            for ask in asks {
-                said.insert(ask.id.clone(), solver.said(&ask.question, budget).unwrap_or(Said::Nothing));
-            }
-        };
-        answer(&mut solver, &cheap);
-        answer(&mut solver, &dear);
+            asks.iter().filter(|ask| at(&ask.question).is_none()).partition(|ask| is_alone(&ask.question));
+        for ask in cheap {
+            said.insert(ask.id.clone(), solver.said(&ask.question, budget).unwrap_or(Said::Nothing));
+        }
         said.extend(solver.at_times(asks, budget));
+        // What takes all the time that it has leaves some to what is asked after it, derivatives among that, and to phases.
+        let part = if asks.len() == 1 { 1.0 } else { PART };
+        budget.part(part, |budget| {
+            for (at, ask) in dear.iter().enumerate() {
+                #[expect(clippy::cast_precision_loss, reason = "a share of time")]
+                let part = 1.0 / (dear.len() - at) as f64;
+                let found = budget.part(part, |budget| solver.said(&ask.question, budget));
+                said.insert(ask.id.clone(), found.unwrap_or(Said::Nothing));
+            }
+        });
         known.effort = solver.effort;
-        said.extend(slope::slopes(net, asks, budget));
+        said.extend(budget.part(PART, |budget| slope::slopes(net, asks, budget)));
         for ask in asks {
             known.put(ask, said.remove(&ask.id).unwrap_or(Said::Nothing));
         }
@@ -159,7 +167,7 @@ impl<'a> Solver<'a> {
     /// What is said of a question that asks for no time. An error leaves it to phases.
     fn said(&mut self, question: &Question, budget: &mut Budget<'_>) -> Result<Said, Refusal> {
         let space = &self.solution.space;
-        if is_passage(question) && self.effort > ENOUGH {
+        if is_alone(question) && self.effort > ENOUGH {
             return Ok(Said::Nothing);
         }
         Ok(match question {
@@ -393,8 +401,8 @@ struct Entered<'a> {
 }
 
 /// Whether a question needs equations of its own.
-fn is_passage(question: &Question) -> bool {
-    matches!(question, Question::TimeToAbsorption | Question::PassageMean { .. } | Question::PassageQuantile { .. })
+fn is_alone(question: &Question) -> bool {
+    matches!(question, Question::TimeToAbsorption) || is_passage(question)
 }
 
 /// What flows into the states and out of them.

@@ -2,7 +2,7 @@
 
 use super::{ROUNDED as ALIKE, Regenerative, Said};
 use crate::Budget;
-use crate::ask::{Answer, Ask, Question, Value};
+use crate::ask::{Answer, Ask, Question, Value, is_passage};
 use crate::net::{Kind, Net, Rate};
 
 /// By what part the rate is changed at least; also by twice and four times as much.
@@ -23,15 +23,18 @@ pub(super) fn slopes(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Vec<(S
     rates.sort_unstable();
     rates.dedup();
     let mut said = Vec::new();
-    for by in &rates {
-        let by = *by;
+    // Those of passages last: they may take all the time that is left.
+    for (by, passages) in rates.iter().map(|by| (*by, false)).chain(rates.iter().map(|by| (*by, true))) {
         let own: Vec<(&Ask, Ask)> = asks
             .iter()
             .filter_map(|ask| {
-                let (question, _) = of(&ask.question).filter(|(_, other)| *other == by)?;
+                let (question, _) = of(&ask.question).filter(|it| it.1 == by && is_passage(it.0) == passages)?;
                 Some((ask, Ask { id: ask.id.clone(), question: question.clone() }))
             })
             .collect();
+        if own.is_empty() {
+            continue;
+        }
         let questions: Vec<Ask> = own.iter().map(|(_, question)| question.clone()).collect();
         let Some(rate) = rate(net, by) else { continue };
         let mut values = Vec::new();
