@@ -345,12 +345,11 @@ fn secure(model: &Model, annotation: &Annotation) -> String {
         }
     };
     let ways: Vec<_> = settings.iter().map(|it| of_lists(annotation, it)).collect();
-    for key in ["cipher", "signature", "hash", "exchange", "protocol"] {
-        list(key, order::listed(&ways, key));
-    }
     let agreed: Vec<_> = settings.iter().filter_map(|it| it.agreed.as_deref()).collect();
-    let keys: BTreeSet<&str> = agreed.iter().flat_map(|it| it.words.iter().map(|(key, _)| *key)).collect();
-    for key in keys {
+    // A protocol has its own words for some of these.
+    let own: BTreeSet<&str> = agreed.iter().flat_map(|it| it.words.iter().map(|(key, _)| *key)).collect();
+    let other = ["cipher", "signature", "hash", "exchange", "protocol"].into_iter().filter(|key| !own.contains(key));
+    for key in other.chain(own.iter().copied()) {
         list(key, order::listed(&ways, key));
     }
     if let Some(first) = agreed.first() {

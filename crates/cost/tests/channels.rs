@@ -271,7 +271,7 @@ fn a_key_is_made_and_certified_once_in_its_life() {
 #[test]
 fn every_parameter_is_printed_and_read_back() {
     for lines in [
-        format!("{OPCUA}policy = [\"None\", \"Basic256Sha256\", \"ECC_nistP256\"]\nmode = [\"none\", \"sign\", \"sign-and-encrypt\"]\nkey = [\"rsa-2048\", \"rsa-4096\", \"ecdsa-p256\"]\nreuse = [0.5, 1]\nuser = [\"anonymous\", \"explicit\", \"oauth2\"]\nlogin = \"login\"\ntoken = \"1200 B\"\nrenewed = 0.01\nrefreshed = 0.02\nlife = 1000\nengine = \"hsm\"\nvalid = 0.9\ncertificates = 2"),
+        format!("{OPCUA}policy = [\"None\", \"Basic256Sha256\", \"ECC_nistP256\"]\nmode = [\"none\", \"sign\", \"sign-and-encrypt\"]\nkey = [\"rsa-2048\", \"rsa-4096\", \"ecdsa-p256\"]\nreuse = [0.5, 1]\nuser = [\"anonymous\", \"explicit\", \"oauth2\"]\nlogin = \"login\"\ntoken = \"1200 B\"\ntoken_encryption = [\"channel\", \"twice\"]\nrenewed = 0.01\nrefreshed = 0.02\nlife = 1000\nengine = \"hsm\"\nvalid = 0.9\ncertificates = 2"),
         "property = \"secure-channel\"\non = \"connector wire\"\nprotocol = [\"tls-1.3\", \"opc-ua\"]\npolicy = \"Aes256_Sha256_RsaPss\"\nkey = \"rsa-3072\"\ncipher = \"chacha20-poly1305\"\ngroup = \"ecdh-p256\"\nresumed = 0.3\nreuse = 0".to_owned(),
         "property = \"certified-key\"\non = \"component client\"\nsignature = [\"rsa-2048\", \"ed25519\"]\nlife = 7\nthrough = \"login\"\ntrusted = 0.5\nhash = \"sha-384\"\noptional = true\nin = \"SC1\"".to_owned(),
     ] {

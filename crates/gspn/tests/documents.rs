@@ -93,7 +93,7 @@ fn what_is_no_net_is_told_which_nets_are_read() {
         ("", "nothing in it"),
         (" \n", "nothing in it"),
         ("<html><body/></html>", "`html`"),
-        ("<!DOCTYPE pnml [<!ENTITY a \"a\">]><pnml/>", "no outermost element"),
+        ("<!DOCTYPE pnml [<!ENTITY a \"a\">]><pnml/>", "it has a document type"),
         ("\u{0}", "neither"),
     ] {
         let refusal = read(text.as_bytes(), Format::Json, &[]).unwrap_err();

@@ -48,7 +48,7 @@ pub fn declared(text: &str) -> bool {
 }
 
 /// What is said of a document type.
-const TYPED: &str =
+pub(super) const TYPED: &str =
     "it has a document type, and could have entities that grow without end: take the `<!DOCTYPE ..>` out";
 
 /// The first reference to what is no character of XML, with its line. The parser has U+FFFD for those that are no characters at all.

@@ -69,9 +69,7 @@ impl Format {
             _ if let Err(refusal) = xml_text(text) => refusal.why,
             (Some(0xff | 0xfe), None) => "it begins like UTF-16: save it as UTF-8".to_owned(),
             (_, Some(root)) => format!("its outermost element is `{}`", root.chars().take(40).collect::<String>()),
-            (Some(b'<'), None) if document::typed(text) => {
-                "no outermost element is found behind its document type: take the `<!DOCTYPE ..>` out".to_owned()
-            }
+            (Some(b'<'), None) if document::typed(text) => document::TYPED.to_owned(),
             (Some(b'<'), None) => "no outermost element is found behind what it begins with".to_owned(),
             _ => "it begins neither with `{` nor with an element".to_owned(),
         };

@@ -88,7 +88,10 @@ impl Regenerative {
         for ask in cheap {
             said.insert(ask.id.clone(), solver.said(&ask.question, budget).unwrap_or(Said::Nothing));
         }
+        // Whether passages take too much does not hang on what times have taken.
+        let effort = solver.effort;
         said.extend(solver.at_times(asks, budget));
+        let of_times = std::mem::replace(&mut solver.effort, effort) - effort;
         // What takes all the time that it has leaves some to what is asked after it, derivatives among that, and to phases.
         let part = if asks.len() == 1 { 1.0 } else { PART };
         budget.part(part, |budget| {
@@ -99,7 +102,7 @@ impl Regenerative {
                 said.insert(ask.id.clone(), found.unwrap_or(Said::Nothing));
             }
         });
-        known.effort = solver.effort;
+        known.effort = solver.effort + of_times;
         said.extend(budget.part(PART, |budget| slope::slopes(net, asks, budget)));
         for ask in asks {
             known.put(ask, said.remove(&ask.id).unwrap_or(Said::Nothing));
