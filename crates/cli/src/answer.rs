@@ -1,9 +1,11 @@
 //! What a command says when it did its work, and how it is printed.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use clap::ValueEnum;
 use serde_json::Value;
+
+use crate::screen::harmless;
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -71,6 +73,8 @@ impl Answer {
 
     pub(crate) fn print(self, output: Output) -> Exit {
         let printed = match output {
+            // Names in it are somebody else's, and files keep them as they are.
+            Output::Text if std::io::stdout().is_terminal() => harmless(&self.text).into_owned(),
             Output::Text => self.text,
             Output::Json if self.json.is_null() => String::new(),
             Output::Json => format!("{:#}", self.json),

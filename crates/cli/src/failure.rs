@@ -1,6 +1,5 @@
 //! What a command says when it could not do its work: a sentence, its causes, what to do, and for files the place.
 
-use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::io::ErrorKind;
@@ -12,6 +11,7 @@ use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Na
 use serde_json::{Value, json};
 
 use crate::answer::{Exit, Output, line};
+use crate::screen::harmless;
 
 /// Letters of a line that are shown, and those of them that stand before what is marked.
 const WIDEST: usize = 120;
@@ -214,20 +214,6 @@ impl SourceFault {
         }
         text
     }
-}
-
-/// A text of somebody else's, with signs instead of what a terminal would obey. It is as long.
-fn harmless(text: &str) -> Cow<'_, str> {
-    let obeyed = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
-    if !text.chars().any(obeyed) {
-        return Cow::Borrowed(text);
-    }
-    let sign = |letter: char| match letter {
-        letter if !obeyed(letter) => letter,
-        letter if letter.is_ascii() => '?',
-        _ => '\u{bf}',
-    };
-    Cow::Owned(text.chars().map(sign).collect())
 }
 
 /// The part of a line that is shown: all of it, or so many letters from a few before `mark` on.

@@ -1,5 +1,6 @@
 //! What the terminal has room for: pages that stay on it, and paragraphs that break between words.
 
+use std::borrow::Cow;
 use std::io::IsTerminal as _;
 
 /// Columns and lines of the terminal that the standard output is; none where it is no terminal.
@@ -57,6 +58,20 @@ fn broken(text: &str, width: usize) -> String {
         all.push('\n');
     }
     all
+}
+
+/// A text of somebody else's, with signs instead of what a terminal would obey. It is as long.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    let obeyed = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    if !text.chars().any(obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let sign = |letter: char| match letter {
+        letter if !obeyed(letter) => letter,
+        letter if letter.is_ascii() => '?',
+        _ => '\u{bf}',
+    };
+    Cow::Owned(text.chars().map(sign).collect())
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ pub fn net(laid: &Laid) -> String {
             names.collect::<Vec<_>>().join(" + ")
         };
         let when = match &transition.kind {
-            Kind::Timed { rate: Rate::Constant(rate), .. } => format!("after {} s", shortest(1.0 / rate)),
+            Kind::Timed { rate: Rate::Constant(rate), .. } => format!("after {} s", digits(1.0 / rate)),
             Kind::Immediate { weight, priority, by: None } => format!("at once, weight {weight}, priority {priority}"),
             Kind::Immediate { weight, priority, by: Some(by) } => {
                 format!(
@@ -278,7 +278,7 @@ impl<'a> Printer<'a> {
                     self.line(depth, &line);
                 }
                 Part::Either { guard, probability, then, otherwise } => {
-                    self.line(depth, &format!("alt {guard}, with probability {}", shortest(*probability)));
+                    self.line(depth, &format!("alt {guard}, with probability {}", digits(*probability)));
                     self.parts(depth + 1, then, protect);
                     self.line(depth, "else");
                     self.parts(depth + 1, otherwise, protect);
@@ -290,7 +290,7 @@ impl<'a> Printer<'a> {
                 }
                 Part::Check { name, passes } => {
                     if *passes < 1.0 {
-                        let line = format!("break unless {name}, with probability {}", shortest(1.0 - passes));
+                        let line = format!("break unless {name}, with probability {}", digits(1.0 - passes));
                         self.line(depth, &line);
                         self.line(depth, "end");
                     }
@@ -438,6 +438,11 @@ fn seconds(seconds: f64) -> String {
 /// The shortest digits that are read back as the same number.
 fn shortest(value: f64) -> String {
     format!("{value}")
+}
+
+/// What was worked out, to the digits that count.
+fn digits(value: f64) -> String {
+    shortest(format!("{value:.14e}").parse().unwrap_or(value))
 }
 
 /// In quotes where a word would end in the middle.
