@@ -1,4 +1,4 @@
-//! What the terminal has room for: pages that stay on it, and paragraphs that break between words.
+//! What the terminal has room for: pages that stay on it, and paragraphs that break between words; and texts that it does not obey.
 
 use std::borrow::Cow;
 use std::io::IsTerminal as _;
@@ -87,6 +87,11 @@ mod tests {
         assert!(lines[0].starts_with("0: ") && lines[0].ends_with('\u{2026}') && lines[0].chars().count() == 40);
         assert_eq!(lines[8], "22 more lines: make the window larger");
         assert_eq!(super::cut("a\nb\n", (40, 10)), "a\nb\n");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown_as_a_sign() {
+        assert_eq!(harmless("a\u{1b}[31m\tb\u{9b}2J\n"), "a?[31m\tb\u{bf}2J\n");
     }
 
     #[test]

@@ -139,6 +139,10 @@ pub(crate) fn run(args: &WhatIf) -> Result<Answer, Failure> {
     warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     let present = args.present(&grid)?;
     let prediction = args.spend.without_model(|budget| predict(&calibration, &grid, present.as_ref(), budget))?;
+    if args.verify && prediction.rows.is_empty() {
+        let failure = Failure::bad_input("`--verify`: no row serves a request, so there is nothing to run");
+        return Err(failure.help("without `--verify` it is said what keeps each busy; longer lifetimes take less"));
+    }
     let text = format!("{:#}\n", json!(prediction));
     let hash = fingerprint(&text);
     if let Some(path) = &args.out {
@@ -146,9 +150,6 @@ pub(crate) fn run(args: &WhatIf) -> Result<Answer, Failure> {
     }
     let mut answer = json!({ "prediction": prediction, "sha256": hash, "warnings": warnings });
     let mut shown = show::predicted(&prediction, &hash);
-    if args.verify && prediction.rows.is_empty() {
-        return Err(Failure::bad_input("`--verify`: no row serves a request, so there is nothing to run"));
-    }
     if args.verify {
         let (verdict, hashes) = args.hold(&prediction, &calibration, &hash)?;
         shown.push_str(&show::held(&verdict));

@@ -39,15 +39,11 @@ pub(super) fn predicted(prediction: &Prediction, hash: &str) -> String {
     }
     if !prediction.saturated.is_empty() {
         text.push_str("serves no request, as renewing keys and tokens takes more than there is:\n");
-    }
-    for it in &prediction.saturated {
-        let (name, share) = (it.setting.name(), it.renewing * 100.0);
-        text.push_str(&format!(
-            "  {name}, {} clients: the {} would be {share:.0} % busy with it\n",
-            it.clients, it.end
-        ));
-    }
-    if !prediction.saturated.is_empty() {
+        for it in &prediction.saturated {
+            let (name, share) = (it.setting.name(), it.renewing * 100.0);
+            let line = format!("  {name}, {} clients: the {} would be {share:.0} % busy with it\n", it.clients, it.end);
+            text.push_str(&line);
+        }
         text.push('\n');
     }
     text.push_str(&format!(
