@@ -54,6 +54,8 @@ pub enum Progress {
 /// The limits, and a clock in somebody else's hands.
 pub struct Budget<'a> {
     limits: Limits,
+    /// Bytes of what is kept while the work goes on, besides what it asks for.
+    held: u64,
     go_on: &'a mut dyn FnMut(Progress) -> bool,
     gone: Option<&'a dyn Fn() -> f64>,
 }
@@ -67,7 +69,7 @@ impl std::fmt::Debug for Budget<'_> {
 impl<'a> Budget<'a> {
     /// `go_on` is called every few milliseconds; when it says no, the work ends as [`Class::TooLarge`] for its time.
     pub fn new(limits: Limits, go_on: &'a mut dyn FnMut(Progress) -> bool) -> Self {
-        Self { limits, go_on, gone: None }
+        Self { limits, held: 0, go_on, gone: None }
     }
 
     /// The same, where `gone` says how much of the time is over, from 0 to 1: what is done one after the other can share the rest.
@@ -87,7 +89,13 @@ impl<'a> Budget<'a> {
         let until = gone() + (1.0 - gone()) * part;
         let outer = &mut *self.go_on;
         let mut go_on = |progress| outer(progress) && gone() < until;
-        work(&mut Budget { limits: self.limits, go_on: &mut go_on, gone: Some(gone) })
+        work(&mut Budget { limits: self.limits, held: self.held, go_on: &mut go_on, gone: Some(gone) })
+    }
+
+    /// The same for work beside so many bytes that are kept until it is done.
+    pub(crate) fn beside(&mut self, bytes: u64) -> Budget<'_> {
+        let held = self.held.saturating_add(bytes);
+        Budget { limits: self.limits, held, go_on: &mut *self.go_on, gone: self.gone }
     }
 
     /// The limits.
@@ -139,9 +147,9 @@ impl<'a> Budget<'a> {
     }
 
     /// # Errors
-    /// When more bytes are held than the limit.
+    /// When so many bytes are more than the limit, beside what is kept.
     pub fn bytes(&self, bytes: u64) -> Result<(), Refusal> {
-        if bytes <= self.limits.bytes {
+        if self.held.saturating_add(bytes) <= self.limits.bytes {
             return Ok(());
         }
         let mib = self.limits.bytes >> 20;

@@ -9,6 +9,8 @@ use crate::{Class, Refusal};
 
 /// What flows and the sum of probabilities may be off, relatively.
 const BALANCE: f64 = 1e-9;
+/// Bytes a state of components, flows, and what is found.
+const VECTORS: u64 = 40;
 /// Orders of magnitude between rates that are a reason for a solution to be off.
 const APART: f64 = 30.0;
 
@@ -59,6 +61,7 @@ pub(crate) fn settled(
 }
 
 fn run(chain: &Chain, initial: &[(u32, f64)], whole: bool, budget: &mut Budget<'_>) -> Result<LongRun, Refusal> {
+    budget.bytes(chain.bytes() + chain.bytes_turned())?;
     let incoming = chain.incoming();
     // Most chains come back to where they start: that is seen sooner than which components others have.
     let onward = || each_from_before(chain, &incoming) || all_reached(chain.len(), |state| chain.targets(state));
@@ -66,6 +69,8 @@ fn run(chain: &Chain, initial: &[(u32, f64)], whole: bool, budget: &mut Budget<'
     if one && !chain.is_empty() {
         return of_whole(chain, initial, stationary(chain, incoming, whole, budget)?);
     }
+    let budget = &mut budget.beside(VECTORS * chain.len() as u64);
+    budget.bytes(chain.bytes() + chain.bytes_turned())?;
     let components = components::of(chain);
     let mut flow = vec![0.0; chain.len()];
     for (state, probability) in initial {

@@ -81,6 +81,16 @@ impl Chain {
         self.columns.len()
     }
 
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.len() * 12 + self.edges() * 4 + self.rates.bytes()) as u64
+    }
+
+    /// Bytes that it takes turned round.
+    pub(crate) fn bytes_turned(&self) -> u64 {
+        (self.len() * 4 + self.edges() * 12) as u64
+    }
+
     /// The states that `state` leads to, and the rates.
     #[inline(always)]
     pub fn row(&self, state: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
@@ -89,7 +99,7 @@ impl Chain {
     }
 
     /// The states that `state` leads to.
-    pub(crate) fn targets(&self, state: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn targets(&self, state: usize) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.columns[self.rows[state] as usize..self.rows[state + 1] as usize].iter().map(|to| *to as usize)
     }
 
@@ -172,7 +182,7 @@ pub(crate) struct Incoming {
 impl Incoming {
     /// The states that lead to `state`, and the rates.
     #[inline]
-    pub(crate) fn column(&self, state: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+    pub(crate) fn column(&self, state: usize) -> impl ExactSizeIterator<Item = (usize, f64)> + '_ {
         let span = self.starts[state] as usize..self.starts[state + 1] as usize;
         self.sources[span.clone()].iter().map(|from| *from as usize).zip(self.rates[span].iter().copied())
     }

@@ -294,7 +294,11 @@ pub(super) fn occupancy(
     let exits = component.nodes.iter().map(|node| component.chain.exit(*node as usize));
     #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
     let again = sum(exits) / count as f64;
-    let level = returning(component, inflow, outside, again / total);
+    let edges = component.edges() + 2 * count;
+    let own = (12 * (edges + count)) as u64;
+    budget.bytes(component.bytes() + own)?;
+    let budget = &mut budget.beside(own);
+    let level = returning(component, inflow, (outside, edges), again / total);
     // However little time is spent in a state, it may be much against what is spent outside.
     let Some(mut weights) = above(&level, 0.0, twice, budget)? else { return Ok(None) };
     // The outside is left `again` times a time unit, and each time `total` comes in.
@@ -307,10 +311,18 @@ pub(super) fn occupancy(
     Ok(Some(weights))
 }
 
-/// The chain of a component in which what leaves, or enters `outside`, comes in again with the rates `inflow` times `factor`.
-fn returning(component: &Component<'_>, inflow: &[f64], outside: usize, factor: f64) -> Level<'static> {
+/// The chain of a component in which what leaves, or enters `outside`, comes in again with the rates `inflow` times `factor`. It has no more
+/// than `most` edges.
+fn returning(
+    component: &Component<'_>,
+    inflow: &[f64],
+    (outside, most): (usize, usize),
+    factor: f64,
+) -> Level<'static> {
     let count = component.nodes.len();
-    let (mut starts, mut sources, mut rates) = (vec![0_u32], Vec::new(), Vec::new());
+    let mut starts = Vec::with_capacity(count + 2);
+    starts.push(0_u32);
+    let (mut sources, mut rates) = (Vec::with_capacity(most), Vec::with_capacity(most));
     let mut exits = Vec::with_capacity(count + 1);
     #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
     for (local, node) in component.nodes.iter().enumerate() {

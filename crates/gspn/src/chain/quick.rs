@@ -28,7 +28,7 @@ const NEARLY: f64 = 1e-10;
 const AGREE: f64 = 1e-12;
 /// What a first guess is divided by where it is more.
 const FAR: f64 = 1e200;
-/// Bytes of an edge and of a state besides those of the chain itself.
+/// Bytes of an edge that is held once more, and of a state, besides those of the chain itself.
 const EDGE: usize = 20;
 const STATE: usize = 16 * (LONG_ROUND + 2);
 /// After so many sweeps the changes have to be this little, or others may try.
@@ -72,13 +72,13 @@ pub(super) fn suits(chain: &Chain, budget: &Budget<'_>) -> bool {
         let least = RARE * chain.exit(state);
         chain.row(state).all(|(_, rate)| rate >= least)
     };
-    enough(chain.len(), chain, budget) && (0..chain.len()).all(common)
+    enough(chain.len(), chain, 0, budget) && (0..chain.len()).all(common)
 }
 
-/// Whether so many states of a chain are enough, and not too many for the memory.
-fn enough(count: usize, chain: &Chain, budget: &Budget<'_>) -> bool {
-    let bytes = chain.edges() * (24 + EDGE) + chain.len() * (24 + STATE);
-    count >= LEAST && budget.bytes(bytes as u64).is_ok()
+/// Whether so many states of a chain are enough, and not too many for the memory, with so many bytes an edge besides those of the chain.
+fn enough(count: usize, chain: &Chain, edge: usize, budget: &Budget<'_>) -> bool {
+    let besides = (chain.edges() * edge + chain.len() * (8 + STATE)) as u64;
+    count >= LEAST && budget.bytes(chain.bytes() + chain.bytes_turned() + besides).is_ok()
 }
 
 /// Time spent in each state before the component is left, for an `inflow` of which nothing is below 0; `None` when it does not
@@ -102,7 +102,7 @@ pub(super) fn occupancy(
 impl<'a> Scaled<'a> {
     /// `None` where the component is too small for it or takes too much memory, or has rare edges.
     fn new(component: &Component<'a>, inflow: Option<&[f64]>, budget: &Budget<'_>) -> Option<Self> {
-        if !enough(component.nodes.len(), component.chain, budget) {
+        if !enough(component.nodes.len(), component.chain, EDGE, budget) {
             return None;
         }
         let level = component.level();

@@ -18,6 +18,14 @@ pub(crate) enum Rates {
 }
 
 impl Rates {
+    /// Bytes that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Each(rates) => rates.len() * 8,
+            Self::Shared { known, of } => known.len() * 8 + of.len() * 2,
+        }
+    }
+
     /// Those of the edges in `span`.
     #[inline(always)]
     pub(super) fn of(&self, span: Range<usize>) -> Span<'_> {

@@ -67,7 +67,7 @@ impl<'a> Component<'a> {
         {
             return Ok((found, 0.0));
         }
-        let mut apart = sweep::decoupled(self);
+        let mut apart = sweep::decoupled(self, budget)?;
         if !apart {
             match sweep::stationary(self, budget)? {
                 Outcome::Settled(weights) => return Ok((weights, 0.0)),
@@ -75,6 +75,9 @@ impl<'a> Component<'a> {
                 Outcome::Stuck => apart = true,
             }
         }
+        let own = if self.nodes.len() == self.chain.len() { 0 } else { 12 * (self.edges() + self.nodes.len()) as u64 };
+        budget.bytes(self.bytes() + own)?;
+        let budget = &mut budget.beside(own);
         let level = self.level();
         let found = if whole || apart {
             multilevel::stationary(&level, apart, budget)?.map(|weights| (weights, 0.0))
@@ -149,7 +152,7 @@ impl<'a> Component<'a> {
         {
             return Ok(found.occupancy(inflow));
         }
-        let apart = sweep::decoupled(self);
+        let apart = sweep::decoupled(self, budget)?;
         let spent = |inflow: &[f64], budget: &mut Budget<'_>| {
             if !apart && let Some(time) = sweep::occupancy(self, inflow, budget)? {
                 return Ok(Some(time));
@@ -180,7 +183,8 @@ impl<'a> Component<'a> {
             let exits = self.chain.exits.as_slice();
             return Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits: exits.into() };
         }
-        let (mut starts, mut sources, mut rates) = (vec![0_u32], Vec::new(), Vec::new());
+        let edges = self.edges();
+        let (mut starts, mut sources, mut rates) = (vec![0_u32], Vec::with_capacity(edges), Vec::with_capacity(edges));
         let mut add = |inside: &dyn Fn(usize) -> Option<u32>| {
             for node in self.nodes {
                 for (from, rate) in self.incoming.column(*node as usize) {
@@ -227,7 +231,7 @@ impl<'a> Component<'a> {
             return Ok(found.occupancy(inflow));
         }
         // What comes in everywhere in both parts reaches all states, and cancels.
-        let apart = sweep::decoupled(self);
+        let apart = sweep::decoupled(self, budget)?;
         let spent = |inflow: &[f64], budget: &mut Budget<'_>| {
             let everywhere = sum(inflow.iter().copied());
             let inflow: Vec<f64> =
@@ -304,9 +308,14 @@ impl<'a> Component<'a> {
         }
     }
 
+    /// The edges into its states.
+    pub(super) fn edges(&self) -> usize {
+        self.nodes.iter().map(|node| self.incoming.column(*node as usize).len()).sum()
+    }
+
     /// What the chain takes, there and back, and some vectors.
     pub(super) fn bytes(&self) -> u64 {
-        (self.chain.edges() * 24 + self.chain.len() * 56) as u64
+        self.chain.bytes() + self.chain.bytes_turned() + 40 * self.chain.len() as u64
     }
 
     fn stiff(&self) -> Refusal {

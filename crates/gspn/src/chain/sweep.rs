@@ -6,8 +6,8 @@
 
 use super::level::{NOTHING, together};
 use super::solve::{Component, normalize, sum};
-use crate::Refusal;
-use crate::{Budget, Progress};
+use crate::components::{self, Graph};
+use crate::{Budget, Progress, Refusal};
 
 /// Relative change of each state at which the sweeps end.
 const SETTLED: f64 = 1e-13;
@@ -76,35 +76,42 @@ impl Course {
 }
 
 /// Whether some state is left, on the whole, so seldom against its rates inside a group that sweeps would not show it.
-pub(super) fn decoupled(component: &Component<'_>) -> bool {
+///
+/// # Errors
+/// When that takes more memory than the budget allows.
+pub(super) fn decoupled(component: &Component<'_>, budget: &Budget<'_>) -> Result<bool, Refusal> {
     // Groups: what is strongly connected by edges that are not rare for the state they leave.
-    struct Strong<'a, 'b>(&'a Component<'b>, Vec<Vec<u32>>);
-    impl crate::components::Graph for Strong<'_, '_> {
+    struct Strong {
+        starts: Vec<u32>,
+        targets: Vec<u32>,
+    }
+    impl Graph for Strong {
         fn nodes(&self) -> usize {
-            self.0.nodes.len()
+            self.starts.len() - 1
         }
         fn successor(&self, node: usize, index: usize) -> Option<usize> {
-            self.1[node].get(index).map(|to| *to as usize)
+            let at = self.starts[node] as usize + index;
+            (at < self.starts[node + 1] as usize).then(|| self.targets[at] as usize)
         }
     }
-    let mut strong = vec![Vec::new(); component.nodes.len()];
-    let mut rare = false;
-    for (local, node) in component.nodes.iter().enumerate() {
-        let exit = component.chain.exit(*node as usize);
-        for (to, rate) in component.chain.row(*node as usize) {
-            let Some(to) = component.local(to) else { continue };
-            if rate >= exit * COUPLED {
-                #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
-                strong[local].push(to as u32);
-            } else {
-                rare = true;
-            }
-        }
+    let inside = |node: u32| {
+        let exit = component.chain.exit(node as usize);
+        let edges = component.chain.row(node as usize);
+        edges.filter_map(move |(to, rate)| Some((component.local(to)?, rate >= exit * COUPLED)))
+    };
+    if !component.nodes.iter().any(|node| inside(*node).any(|(_, strong)| !strong)) {
+        return Ok(false);
     }
-    rare && {
-        let components = crate::components::of(&Strong(component, strong));
-        (0..components.len()).filter(|group| components.nodes(*group).len() > 1).count() > 1
+    budget.bytes(component.bytes() + 4 * component.chain.edges() as u64)?;
+    let edges = component.nodes.iter().map(|node| component.chain.targets(*node as usize).len()).sum();
+    let mut strong = Strong { starts: vec![0], targets: Vec::with_capacity(edges) };
+    #[expect(clippy::cast_possible_truncation, reason = "states and edges have numbers of 32 bits")]
+    for node in component.nodes {
+        strong.targets.extend(inside(*node).filter(|(_, strong)| *strong).map(|(to, _)| to as u32));
+        strong.starts.push(strong.targets.len() as u32);
     }
+    let components = components::of(&strong);
+    Ok((0..components.len()).filter(|group| components.nodes(*group).len() > 1).count() > 1)
 }
 
 /// What sweeps came to.
@@ -120,7 +127,7 @@ pub(super) enum Outcome {
 /// The stationary distribution.
 pub(super) fn stationary(component: &Component<'_>, budget: &mut Budget<'_>) -> Result<Outcome, Refusal> {
     let count = component.nodes.len();
-    budget.bytes((component.chain.edges() * 24 + component.chain.len() * 56) as u64)?;
+    budget.bytes(component.bytes())?;
     #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
     let mut pairs: Vec<[f64; 2]> = (0..count).map(|state| [1.0 / count as f64, 1.0 / (state + 1) as f64]).collect();
     let mut course = Course::new(component);

@@ -59,11 +59,7 @@ impl Written {
 
     /// Bytes that it takes.
     pub(super) fn bytes(&self) -> usize {
-        let slots = self.slots.len() * size_of::<(u64, u16)>();
-        match &self.rates {
-            Rates::Each(rates) => rates.len() * 8 + slots,
-            Rates::Shared { known, of } => known.len() * 8 + of.len() * 2 + slots,
-        }
+        self.rates.bytes() + self.slots.len() * size_of::<(u64, u16)>()
     }
 
     pub(super) fn done(self) -> Rates {
