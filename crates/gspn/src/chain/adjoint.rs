@@ -17,6 +17,9 @@ const STILL: f64 = 1e-12;
 /// What it may be from step to step where it falls no more: rounding.
 const ROUNDED: f64 = 1e-9;
 
+/// Bytes a state of the vectors of [`States`] and of components, and of what a component is solved with.
+const BESIDE: u64 = 48;
+
 /// How much each edge of a chain counts for a value: with a factor `1 + e` on some rates, the value changes by `e` times
 /// [`Worth::along`] the edges of these rates, in the first order, and by what the rewards themselves change.
 #[derive(Debug, Clone)]
@@ -53,6 +56,17 @@ impl Worth {
                 let Some((other, rounded)) = other else { return (change, rounding) };
                 let apart = (change - edges_along(chain, other, part).0).abs();
                 (change, rounding.max(apart) + edges_along(chain, rounded, part).0)
+            }
+        }
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.0 {
+            Kind::States(States { passing, .. }) => 32 * passing.len() as u64,
+            Kind::Edges { chain, changes, other } => {
+                let each = if other.is_some() { 24 } else { 8 };
+                chain.bytes() + each * changes.len() as u64
             }
         }
     }
@@ -132,6 +146,8 @@ pub fn worth(
     rewards: &[f64],
     budget: &mut Budget<'_>,
 ) -> Result<Worth, Refusal> {
+    let budget = &mut budget.beside(BESIDE * chain.len() as u64);
+    budget.bytes(chain.bytes() + chain.bytes_turned())?;
     let solver = Backward::new(chain, initial);
     let mut worth = Worth::of(found);
     for component in 0..solver.components.len() {
@@ -167,6 +183,8 @@ pub fn worth_of_time(
     found: &LongRun,
     budget: &mut Budget<'_>,
 ) -> Result<Worth, Refusal> {
+    let budget = &mut budget.beside(BESIDE * chain.len() as u64);
+    budget.bytes(chain.bytes() + chain.bytes_turned())?;
     let solver = Backward::new(chain, initial);
     let mut worth = Worth::of(found);
     for component in (0..solver.components.len()).filter(|component| !solver.closed(*component)) {
@@ -191,6 +209,7 @@ pub fn worth_of_passage(
         return Err(Refusal::new(Class::Unsupported, "", "it is not certain to be reached, so there is no mean time"));
     }
     // Until then the goal is a closed class of its own.
+    let budget = &mut super::passage::beside_ending(chain, budget)?;
     let chain = chain.ending(goal);
     let found = super::long_run(&chain, initial, budget)?;
     worth_of_time(&chain, initial, &found, budget)
@@ -270,7 +289,10 @@ impl<'a> Backward<'a> {
             return Ok(());
         }
         let part = Component { chain: self.chain, incoming: &self.incoming, nodes };
+        let budget = &mut budget.beside(BESIDE * nodes.len() as u64);
         let solve = Turned::new(&part, held, inflow, budget)?;
+        let both = if solve.is_chain() { self.chain.bytes() + self.chain.bytes_turned() } else { 0 };
+        let budget = &mut budget.beside(both);
         nodes.iter().for_each(|node| worth[*node as usize] = 0.0);
         let mut missing = right.to_vec();
         let mut last = f64::INFINITY;

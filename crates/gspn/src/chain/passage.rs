@@ -29,6 +29,7 @@ pub fn passage(
     goal: &[bool],
     budget: &mut Budget<'_>,
 ) -> Result<Reached, Refusal> {
+    let budget = &mut beside_ending(chain, budget)?;
     let chain = chain.ending(goal);
     let components = components::of(&chain);
     let incoming = chain.incoming();
@@ -86,6 +87,19 @@ pub fn passage(
     Ok(Reached { probability, mean: sum(times), certain: !lost })
 }
 
+/// The budget beside a chain of which [`Chain::ending`] makes another, which may have its rates edge by edge, and vectors of both.
+///
+/// # Errors
+/// When both are more than the limit.
+pub(super) fn beside_ending<'a>(chain: &Chain, budget: &'a mut Budget<'_>) -> Result<Budget<'a>, Refusal> {
+    let besides = chain.bytes() + VECTORS * chain.len() as u64;
+    let budget = budget.beside(besides);
+    budget.bytes((chain.edges() * 12 + chain.len() * 12) as u64 + chain.bytes_turned())?;
+    Ok(budget)
+}
+
+/// Bytes a state of components, flows and times.
+const VECTORS: u64 = 40;
 /// What may be missing of the probability that arrives somewhere, relatively.
 const KEPT: f64 = 1e-8;
 
@@ -120,6 +134,7 @@ pub fn quantile(
         let why = format!("it is ever reached with probability {} only", reached.probability);
         return Err(Refusal::new(Class::Unsupported, "p", why));
     }
+    let budget = &mut beside_ending(chain, budget)?;
     let chain = chain.ending(goal);
     let mut now = vec![0.0; chain.len()];
     for (state, probability) in initial {

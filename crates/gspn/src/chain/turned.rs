@@ -48,8 +48,10 @@ impl Turned {
         if held.iter().any(|held| *held < LEAST) {
             return Ok(Self::Direct(part.eliminate_at_any_price(end, budget)?));
         }
-        let (mut rows, mut columns, mut rates) = (vec![0_u32], Vec::new(), Vec::new());
         let outside = part.nodes.len();
+        let most = part.edges() + if inflow.is_some() { outside } else { 0 };
+        budget.bytes(part.bytes() + (24 * most + 28 * outside) as u64)?;
+        let (mut rows, mut columns, mut rates) = (vec![0_u32], Vec::with_capacity(most), Vec::with_capacity(most));
         #[expect(
             clippy::cast_possible_truncation,
             reason = "states have numbers of 32 bits, and edges were counted before"
@@ -79,6 +81,11 @@ impl Turned {
         #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
         let nodes = (0..outside as u32).collect();
         Ok(Self::Round { chain, incoming, nodes, held: held.to_vec(), closed: inflow.is_none() })
+    }
+
+    /// Whether it has a chain of its own.
+    pub(super) fn is_chain(&self) -> bool {
+        matches!(self, Self::Round { .. })
     }
 
     /// The solution for `right`; where nothing leaves, one of them, if `right` times what is held adds up to 0.

@@ -68,7 +68,9 @@ fn by_transform(
     let mut found = Vec::new();
     for steps in [steps, 2 * steps] {
         let Some(step) = Step::new(chain, time / f64::from(steps), budget)? else { return Ok(None) };
-        budget.bytes((chain.len() * 16 * steps as usize + chain.edges() * 32) as u64)?;
+        // Two changes an edge that are kept, these and others at the end, when the chain is there once more.
+        let count = chain.len() * 16 * steps as usize + chain.edges() * (32 + 24);
+        budget.bytes(count as u64 + 2 * chain.bytes())?;
         // Where it is before each step, and what the states are worth after the last one, the one before, ..
         let (mut now, mut then) = (vec![start.to_vec()], vec![beside.clone()]);
         for done in 1..steps as usize {
@@ -116,6 +118,7 @@ pub fn worth_of_quantile(
     time: f64,
     budget: &mut Budget<'_>,
 ) -> Result<Worth, Refusal> {
+    let budget = &mut passage::beside_ending(chain, budget)?;
     let chain = chain.ending(goal);
     let rewards: Vec<f64> = goal.iter().map(|goal| if *goal { 1.0 } else { 0.0 }).collect();
     if time == 0.0 {
@@ -184,7 +187,8 @@ impl<'a> Steps<'a> {
         let count = self.chain.len();
         let last = self.last();
         let block = last.isqrt() + 1;
-        budget.bytes((count * 8 * (last / block + block + 8) + self.chain.edges() * 32) as u64)?;
+        let vectors = count * 8 * (last / block + block + 8) + self.chain.edges() * 8;
+        budget.bytes(vectors as u64 + 2 * self.chain.bytes() + self.chain.bytes_turned())?;
         let mut look = |done: usize| {
             #[expect(clippy::cast_precision_loss, reason = "for a person")]
             budget.look(Progress::Solving { sweeps: done as u64, error: 1.0 - done as f64 / (2 * last + 1) as f64 })
