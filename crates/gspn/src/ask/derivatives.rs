@@ -1,6 +1,7 @@
 //! Derivatives with respect to the rates of timed transitions: one solution of equations a question gives all of them.
 
 use super::evaluate::Solved;
+use super::solution::PART_KEPT;
 use super::{Answer, Ask, Question, Value, answer};
 use crate::chain::{self, Worth};
 use crate::net::{Kind, Net, Rate};
@@ -108,14 +109,19 @@ impl Solved {
         if structural(of) {
             return Ok(0.0);
         }
+        let bytes = |worth: &[Known]| worth.iter().flat_map(|(_, found)| found).map(|(_, worth)| worth.bytes()).sum();
         if !self.worth.iter().any(|(question, _)| question == of) {
+            if bytes(&self.worth) > budget.limits().bytes / PART_KEPT {
+                self.worth.clear();
+            }
+            let budget = &mut budget.beside(bytes(&self.worth));
             let worth = self.worth_of(net, of, budget);
             if self.solution.put_off {
                 return worth.map(|(value, _)| value);
             }
             self.worth.push((of.clone(), worth));
         }
-        let direct = self.direct(of, by, budget)?;
+        let direct = self.direct(of, by, &mut budget.beside(bytes(&self.worth)))?;
         let known = self.worth.iter().find(|(question, _)| question == of);
         let (Some((_, worth)), Some(watched)) = (known, self.solution.space.watched(by)) else {
             return Err(Refusal::new(Class::Unsupported, "", "nothing was watched"));

@@ -255,7 +255,19 @@ pub(crate) trait Answers {
 /// ever taken is asked again at the end. Beside the answer stands why the long run does not pass its checks, if it does not.
 pub(crate) fn in_turn(it: &mut impl Answers, asks: &[Ask], budget: &mut Budget<'_>) -> (Answer, Option<Refusal>) {
     let mut order: Vec<((u8, u64, bool), &Ask)> = asks.iter().map(|ask| (turn(&ask.question), ask)).collect();
-    order.sort_by_key(|(turn, _)| *turn);
+    // Derivatives of one value stand together.
+    let mut values: Vec<&Question> = Vec::new();
+    order.sort_by_cached_key(|(turn, ask)| {
+        let Question::Sensitivity { of, .. } = &ask.question else { return (*turn, 0) };
+        let known = values.iter().position(|value| *value == &**of);
+        (
+            *turn,
+            known.unwrap_or_else(|| {
+                values.push(of);
+                values.len() - 1
+            }),
+        )
+    });
     let last = order.last().map(|((turn, at, _), _)| (*turn, *at));
     let (mut answer, mut failed, mut checked) = (Answer::default(), None, false);
     let (mut order, mut again) = (VecDeque::from(order), VecDeque::new());
@@ -266,6 +278,7 @@ pub(crate) fn in_turn(it: &mut impl Answers, asks: &[Ask], budget: &mut Budget<'
         let value = budget.part(part, |budget| {
             let in_time = budget.look(Progress::Answering { done });
             in_time.or_else(|refusal| if at_once(&ask.question) { Ok(()) } else { Err(refusal) })?;
+            let budget = &mut budget.beside(it.solution().held());
             let value = it.value(&ask.question, budget)?;
             if !checked && matches!(it.solution().known, Some(Ok(_))) {
                 checked = true;

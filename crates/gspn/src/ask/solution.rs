@@ -12,6 +12,8 @@ use crate::{Budget, Class, Refusal};
 
 /// What a check may be off.
 const OFF: f64 = 1e-8;
+/// What is known is kept while it is less than this part of the limit of memory; else the next is found in its place.
+pub(super) const PART_KEPT: u64 = 16;
 
 pub(crate) struct Solution {
     pub(crate) space: Space,
@@ -30,6 +32,16 @@ pub(crate) struct Solution {
 impl Solution {
     pub(crate) fn new(space: Space) -> Self {
         Self { space, known: None, unsettled: None, puts_off: false, put_off: false, at: HashMap::new(), method: None }
+    }
+
+    /// Bytes of what is kept beside the chain.
+    pub(crate) fn held(&self) -> u64 {
+        let run = if matches!(self.known, Some(Ok(_))) { 16 * self.space.chain().len() as u64 } else { 0 };
+        self.space.beside_chain() + run + self.at_times()
+    }
+
+    fn at_times(&self) -> u64 {
+        self.at.values().flatten().map(At::bytes).sum()
     }
 
     /// Puts the value that was just found, or why there is none, into `answer`.
@@ -120,6 +132,9 @@ impl Solution {
     /// The mean of `rewards` at a time, or in the long run.
     pub(crate) fn mean(&mut self, at: Option<f64>, rewards: &[f64], budget: &mut Budget<'_>) -> Result<f64, Refusal> {
         let Some(at) = at else { return self.in_the_long_run(rewards, budget) };
+        if self.at_times() > budget.limits().bytes / PART_KEPT && !self.at.contains_key(&at.to_bits()) {
+            self.at.clear();
+        }
         let Self { space, at: known, method, .. } = self;
         let (chain, initial) = (space.chain(), space.initial());
         let solved = known.entry(at.to_bits()).or_insert_with(|| chain::at(chain, initial, at, budget));

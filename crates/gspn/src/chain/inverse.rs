@@ -264,6 +264,18 @@ impl Found {
         })
     }
 
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        let spaces: u64 = self.spaces.iter().flat_map(|spaces| spaces.iter()).map(Space::bytes).sum();
+        let many = self.many.as_ref().map_or(0, Vec::len);
+        8 * (self.start.len() + self.coarse.len() + self.fine.len() + many) as u64 + spaces
+    }
+
+    /// Forgets what other times could be had from.
+    pub(super) fn alone(self) -> Self {
+        Self { spaces: None, ..self }
+    }
+
     /// Both anew, in twice as many steps as before; whether there is such a number.
     fn finer(&mut self, chain: &Chain, budget: &mut Budget<'_>) -> Result<bool, Refusal> {
         if self.by_shifts {
@@ -308,7 +320,8 @@ impl Found {
             let step = rational::Steps::new(chain, self.time / f64::from(self.steps), shifts);
             let mut now = self.start.clone();
             for _ in 0..self.steps {
-                let Some(space) = step.space(&now, budget)? else { return Ok([None, None]) };
+                let mut budget = budget.beside(spaces.iter().map(Space::bytes).sum());
+                let Some(space) = step.space(&now, &mut budget)? else { return Ok([None, None]) };
                 now = space.end();
                 if self.steps == 1 {
                     spaces.push(space);

@@ -48,7 +48,7 @@ impl<'a> Steps<'a> {
         // Rounding may have left a little below 0.
         let start: Vec<f64> = now.iter().map(|value| value.max(0.0)).collect();
         let (incoming, exits) = (&self.incoming, &self.chain.exits);
-        let Some(solver) = Shifted::new(incoming, exits, shift, &start, MOST + 8, budget)? else { return Ok(None) };
+        let Some(solver) = Shifted::new(incoming, exits, shift, &start, budget)? else { return Ok(None) };
         let over: Vec<f64> = now.iter().zip(&solver.roots).map(|(value, root)| value * shift / root).collect();
         let Some(mut first) = solver.solve(&over, EXACT, budget)? else { return Ok(None) };
         let size = norm(&first);
@@ -60,7 +60,8 @@ impl<'a> Steps<'a> {
         while columns.len() < MOST {
             let step = columns.len();
             let right: Vec<f64> = basis[step].iter().map(|value| value * shift).collect();
-            let Some(mut next) = solver.solve(&right, close, budget)? else { return Ok(None) };
+            let mut beside = budget.beside((8 * right.len() * (basis.len() + 2)) as u64);
+            let Some(mut next) = solver.solve(&right, close, &mut beside)? else { return Ok(None) };
             let mut column = orthogonal(&mut next, &basis);
             let length = norm(&next);
             column.push(length);
@@ -109,6 +110,11 @@ pub(super) struct Space {
 }
 
 impl Space {
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        8 * (self.roots.len() * (self.basis.len() + 1)) as u64
+    }
+
     /// The distribution at the end of the step.
     pub(super) fn end(&self) -> Vec<f64> {
         self.distribution(&self.parts)

@@ -52,11 +52,12 @@ pub(super) struct Shifted<'a> {
     /// Of the weight of each state.
     pub(super) roots: Vec<f64>,
     shift: f64,
+    /// What it takes, with the chain.
+    bytes: u64,
 }
 
 impl<'a> Shifted<'a> {
-    /// `start`, nowhere below 0, is where most that is asked for comes in; who asks holds so many vectors besides.
-    /// `None` where groups of states lead to more and more others.
+    /// `start`, nowhere below 0, is where most that is asked for comes in. `None` where groups of states lead to more and more others.
     ///
     /// # Errors
     /// When the budget is spent.
@@ -65,11 +66,11 @@ impl<'a> Shifted<'a> {
         exits: &[f64],
         shift: f64,
         start: &[f64],
-        held: usize,
         budget: &mut Budget<'_>,
     ) -> Result<Option<Self>, Refusal> {
         let (count, edges) = (exits.len(), incoming.sources.len());
-        budget.bytes((edges * 64 + count * (300 + 8 * (STEPS + held))) as u64)?;
+        let bytes = (edges * 64 + count * 300) as u64;
+        budget.bytes(bytes)?;
         let level = || Level {
             starts: Cow::Borrowed(&incoming.starts),
             sources: Cow::Borrowed(&incoming.sources),
@@ -91,7 +92,7 @@ impl<'a> Shifted<'a> {
         let roots = weights.iter().map(|weight| weight.sqrt()).collect();
         let Some((floors, level)) = floors(level(), weights, shift, budget)? else { return Ok(None) };
         let direct = level.eliminated(shift, WORK);
-        Ok(Some(Self { floors, ground: level, direct, roots, shift }))
+        Ok(Some(Self { floors, ground: level, direct, roots, shift, bytes }))
     }
 
     /// The solution for `right`, both over the roots of the weights, to the part `close` of its size; `None` where it does not settle.
@@ -137,6 +138,7 @@ impl<'a> Shifted<'a> {
         // Columns of the upper triangle, the turns that made it, and what is left of the right side.
         let (mut columns, mut turns, mut left) = (Vec::<Vec<f64>>::new(), Vec::<(f64, f64)>::new(), vec![1.0_f64]);
         for step in 0..STEPS {
+            budget.bytes(self.bytes + (8 * none.len() * basis.len()) as u64)?;
             budget.look(Progress::Solving { sweeps: step as u64, error: left[step].abs() })?;
             let values: Vec<f64> = basis[step].iter().zip(&self.roots).map(|(value, root)| value * root).collect();
             // What flows out less what flows in, and the shift: what is missing of nothing, turned round.

@@ -108,6 +108,14 @@ impl At {
         }
     }
 
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.0 {
+            Kind::Exact { found, start, .. } => 8 * (found.shares.len() + start.len()) as u64,
+            Kind::Inverse { found, start, .. } => 8 * start.len() as u64 + found.bytes(),
+        }
+    }
+
     /// How long steps of the inverse may be, where that is known.
     pub(super) fn length(&self) -> Option<f64> {
         match &self.0 {
@@ -128,7 +136,10 @@ impl At {
 /// # Errors
 /// When it takes more work than this program spends on it.
 pub fn at(chain: &Chain, initial: &[(u32, f64)], time: f64, budget: &mut Budget<'_>) -> Result<At, Refusal> {
-    at_beside(chain, initial, time, None, budget)
+    Ok(match at_beside(chain, initial, time, None, budget)?.0 {
+        Kind::Inverse { found, start, time } => At(Kind::Inverse { found: found.alone(), start, time }),
+        exact @ Kind::Exact { .. } => At(exact),
+    })
 }
 
 /// [`at`], knowing of another time from the same start how long steps may be.
@@ -268,6 +279,7 @@ fn uniformized(
     tail: Tail,
     budget: &mut Budget<'_>,
 ) -> Result<Shares, Refusal> {
+    budget.bytes(chain.bytes() + chain.bytes_turned() + 40 * chain.len() as u64)?;
     let Poisson { first, weights, lost } = poisson(uniform * time, tail.cut());
     let incoming = chain.incoming();
     let mut now = start.to_vec();

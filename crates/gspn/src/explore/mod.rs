@@ -103,6 +103,14 @@ impl Space {
         &self.chain
     }
 
+    /// Bytes of all but the chain.
+    pub(crate) fn beside_chain(&self) -> u64 {
+        let states = self.states.as_ref().map_or(0, Tuples::bytes);
+        let fired = |fired: &[(usize, Vec<f64>)]| 8 * (fired.len() * self.chain.len()) as u64;
+        let watched = self.watched.iter().map(|it| it.chain.bytes() + fired(&it.fired)).sum::<u64>();
+        (self.markings.bytes() + states) as u64 + fired(&self.fired) + watched
+    }
+
     /// The part of one of the watched transitions.
     #[must_use]
     pub fn watched(&self, transition: usize) -> Option<&Watched> {

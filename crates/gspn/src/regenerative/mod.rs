@@ -74,6 +74,7 @@ impl Regenerative {
             Err(refusal) => return Err(refusal),
         };
         let solution = Solution::new(space);
+        let budget = &mut budget.beside(solution.held() + solution.space.chain().bytes());
         let Some(system) = System::new(net, &solution.space) else {
             known.left = asks.to_vec();
             return Ok(known);
