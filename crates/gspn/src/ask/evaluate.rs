@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use super::derivatives::Known;
+use super::derivatives::{Known, structural};
 use super::phases;
 use super::solution::Solution;
 use super::{Answer, Ask, Checks, Question, Value};
 use crate::Budget;
 use crate::chain::Reached;
-use crate::explore::{explore, explore_in_one_order};
+use crate::explore::{Aim, explore_for};
 use crate::lump::{self, Lumped};
 use crate::net::{Kind, Net, invariants};
 use crate::product::Product;
@@ -379,11 +379,11 @@ impl Solved {
         // A net without questions is explored in full, and who allows few markings wants them counted.
         let counts = |ask: &Ask| matches!(ask.question, Question::Vanishing | Question::Bound { .. });
         let few = budget.limits().markings < Limits::default().markings;
-        let space = if asks.is_empty() || few || asks.iter().any(counts) {
-            explore(net, stages, &counted, &watched, budget)?
-        } else {
-            explore_in_one_order(net, stages, &counted, &watched, budget)?
+        let aim = Aim {
+            one_order: !(asks.is_empty() || few || asks.iter().any(counts)),
+            counts: asks.iter().all(|ask| structural(&ask.question)),
         };
+        let space = explore_for(aim, net, stages, &counted, &watched, budget)?;
         Ok(Self { solution: Solution::new(space), worth: Vec::new() })
     }
 

@@ -50,6 +50,8 @@ pub(super) struct Explorer {
     watched: Vec<Watching>,
     /// Whether immediates that have nothing to do with each other fire in one order alone.
     one_order: bool,
+    /// Nothing is solved afterwards.
+    counts: bool,
     /// Whether what fixed times lead to is not in `rows`, but with those that are watched alone.
     apart: bool,
 }
@@ -121,6 +123,7 @@ impl Explorer {
             watched,
             apart: false,
             one_order: false,
+            counts: false,
         }
     }
 
@@ -129,6 +132,11 @@ impl Explorer {
         self.one_order = true;
         self.packed.in_one_order(&self.net);
         self
+    }
+
+    /// Nothing will be solved.
+    pub(super) fn counting(self) -> Self {
+        Self { counts: true, ..self }
     }
 
     /// Makes the net ready for markings as they are packed now.
@@ -220,8 +228,9 @@ impl Explorer {
         let states = self.rows.len();
         let watched: usize = self.watched.iter().map(|it| it.rows.bytes() + states * (4 + 8 * it.fired.len())).sum();
         let vectors = self.parents.len() * 4 + states * (4 + 8 * self.fired.len()) + watched;
-        // The chain is turned round before it is solved, and a solution takes a few numbers a state.
-        (stores + vectors + self.rows.bytes() + self.rows.columns.len() * 12 + states * 32) as u64
+        // The chain is turned round before it is solved, and a solution takes a few numbers a state; so does it to find closed classes.
+        let turned = if self.counts { 0 } else { self.rows.columns.len() * 12 };
+        (stores + vectors + self.rows.bytes() + turned + states * 32) as u64
     }
 
     fn look(&self, state: u32, budget: &mut Budget<'_>) -> Result<(), Refusal> {

@@ -224,16 +224,28 @@ pub fn explore(
     explorer(net, stages, counted, watched)?.run(budget)
 }
 
-/// [`explore`] without vanishing markings that differ from others in the order alone in which immediates fired that have nothing to
-/// do with each other: [`Space::vanishing`] and [`Space::bound`] are not right then.
-pub(crate) fn explore_in_one_order(
+/// What is explored for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Aim {
+    /// Vanishing markings may be left out that differ from others in the order alone in which immediates fired that have nothing to do
+    /// with each other: [`Space::vanishing`] and [`Space::bound`] are not right then.
+    pub(crate) one_order: bool,
+    /// What is there is counted, and nothing solved: the memory of a solution is not asked for.
+    pub(crate) counts: bool,
+}
+
+/// [`explore`] for an aim.
+pub(crate) fn explore_for(
+    aim: Aim,
     net: &Net,
     stages: u32,
     counted: &[usize],
     watched: &[usize],
     budget: &mut Budget<'_>,
 ) -> Result<Space, Refusal> {
-    explorer(net, stages, counted, watched)?.in_one_order().run(budget)
+    let explorer = explorer(net, stages, counted, watched)?;
+    let explorer = if aim.one_order { explorer.in_one_order() } else { explorer };
+    if aim.counts { explorer.counting().run(budget) } else { explorer.run(budget) }
 }
 
 fn explorer(net: &Net, stages: u32, counted: &[usize], watched: &[usize]) -> Result<Explorer, Refusal> {
