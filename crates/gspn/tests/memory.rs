@@ -162,6 +162,7 @@ fn kept(name: &str, enough: u64) {
         let [known, of, took] = run(name, bytes);
         assert!(took <= bytes + KEPT, "{name}: {took} bytes, and {bytes} are allowed");
         assert!(known >= before, "{name}: {known} of {of} with {bytes}, and {before} with less");
+        assert!(name != "times" || known == 0 || known == of, "{known} of {of} that take the same");
         assert!(part < 1.0 || known == of, "{name}: {known} of {of} with {bytes}");
         before = known;
     }

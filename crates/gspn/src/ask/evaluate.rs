@@ -278,6 +278,7 @@ pub(crate) fn in_turn(it: &mut impl Answers, asks: &[Ask], budget: &mut Budget<'
         let value = budget.part(part, |budget| {
             let in_time = budget.look(Progress::Answering { done });
             in_time.or_else(|refusal| if at_once(&ask.question) { Ok(()) } else { Err(refusal) })?;
+            it.solution().make_room(at, budget);
             let budget = &mut budget.beside(it.solution().held());
             let value = it.value(&ask.question, budget)?;
             if !checked && matches!(it.solution().known, Some(Ok(_))) {

@@ -110,6 +110,7 @@ pub(super) fn late(
             continue;
         }
         let reward = reward.get_or_insert_with(|| solution.map(runs));
+        solution.make_room(time.to_bits(), budget);
         if solution.mean(Some(time), reward, budget)? > LEFT {
             late.push(index);
         }

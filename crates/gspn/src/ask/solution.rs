@@ -40,6 +40,13 @@ impl Solution {
         self.space.beside_chain() + run + self.at_times()
     }
 
+    /// Forgets other times than `at` (its bits) where they take much.
+    pub(crate) fn make_room(&mut self, at: u64, budget: &Budget<'_>) {
+        if self.at_times() > budget.limits().bytes / PART_KEPT && !self.at.contains_key(&at) {
+            self.at.clear();
+        }
+    }
+
     fn at_times(&self) -> u64 {
         self.at.values().flatten().map(At::bytes).sum()
     }
@@ -132,9 +139,6 @@ impl Solution {
     /// The mean of `rewards` at a time, or in the long run.
     pub(crate) fn mean(&mut self, at: Option<f64>, rewards: &[f64], budget: &mut Budget<'_>) -> Result<f64, Refusal> {
         let Some(at) = at else { return self.in_the_long_run(rewards, budget) };
-        if self.at_times() > budget.limits().bytes / PART_KEPT && !self.at.contains_key(&at.to_bits()) {
-            self.at.clear();
-        }
         let Self { space, at: known, method, .. } = self;
         let (chain, initial) = (space.chain(), space.initial());
         let solved = known.entry(at.to_bits()).or_insert_with(|| chain::at(chain, initial, at, budget));
