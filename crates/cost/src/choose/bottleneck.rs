@@ -153,12 +153,27 @@ fn crowd(model: &Model, service: &Service, one: bool) -> Option<u32> {
 }
 
 /// Whether so many keep the scarcest resource as good as full, where several cores are one that is as much quicker and a time in which nobody
-/// waits (Seidmann, Schweitzer and Shalev-Oren 1987).
-fn is_full(model: &Model, service: &Service, requests: u32) -> bool {
+/// waits (Seidmann, Schweitzer and Shalev-Oren 1987). Behind one long visit of a resource those gather who have short ones before them, and
+/// then all are away at once: who may have to wait so many times longer than in the mean is worth as much less. That is a rule of thumb,
+/// and held against nets by a test.
+pub(super) fn is_full(model: &Model, service: &Service, requests: u32) -> bool {
     let all = limits(model, service, false, None);
-    let resources = all.iter().filter(|(resource, _)| matches!(resource, Resource::Node(_) | Resource::Line(_)));
-    let times: Vec<f64> = resources.map(|(_, limit)| 1.0 / limit).collect();
-    fill(requests, service.mean() - times.iter().sum::<f64>(), &times)
+    let queue = |resource: &Resource| matches!(resource, Resource::Node(_) | Resource::Line(_));
+    let queues: Vec<_> = all.into_iter().filter(|(resource, _)| queue(resource)).collect();
+    let times: Vec<f64> = queues.iter().map(|(_, limit)| 1.0 / limit).collect();
+    let delay = service.mean() - times.iter().sum::<f64>();
+    if !fill(requests, delay, &times) {
+        return false;
+    }
+    let longest = times.iter().copied().fold(0.0, f64::max);
+    let unlike = queues.iter().zip(&times).filter_map(|((resource, _), time)| {
+        let unlike = service.unlike(resource.index(model)?, matches!(resource, Resource::Line(_)));
+        Some((unlike - 1.0) * time / longest)
+    });
+    let gather = 1.0 + unlike.fold(0.0, f64::max);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not above what there are")]
+    let worth = (f64::from(requests) / gather) as u32;
+    gather <= 1.0 + 1e-9 || fill(worth, delay, &times)
 }
 
 /// Whether so many keep the one of these queues with the longest time as good as full, and nobody waits for `delay`: by mean value analysis, as if times

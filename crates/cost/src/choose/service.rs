@@ -157,6 +157,28 @@ impl Service {
         self.spent.iter().zip(self.busy()).map(|(spent, busy)| spent * busy[node]).sum()
     }
 
+    /// How many times as long as visits of a resource are in the mean the longest is that may be ahead of somebody there: 1 where all are
+    /// alike, whatever their number. A core is kept over several steps on end, a line for one message.
+    pub(super) fn unlike(&self, resource: usize, is_line: bool) -> f64 {
+        let on: Vec<bool> = self.busy().map(|busy| busy[resource] > 0.0).collect();
+        let is_on = |phase: usize| on.get(phase).is_some_and(|on| *on);
+        let mut ahead = vec![0.0_f64; on.len()];
+        let mut visits: f64 = self.begin.iter().zip(&on).filter(|(_, on)| **on).map(|(share, _)| share).sum();
+        for phase in (0..on.len()).rev() {
+            let behind = std::iter::once((phase + 1, self.next[phase])).chain(self.leads(phase).iter().copied());
+            let there = behind.filter(|(to, _)| is_on(*to));
+            if is_on(phase) && !is_line {
+                let later: f64 = there.map(|(to, rate)| rate * ahead[to]).sum();
+                ahead[phase] = (1.0 + later) / self.exits[phase];
+            } else {
+                visits += self.spent[phase] * there.map(|(_, rate)| rate).sum::<f64>();
+                ahead[phase] = if is_on(phase) { 1.0 / self.exits[phase] } else { 0.0 };
+            }
+        }
+        let longest = ahead.into_iter().fold(0.0, f64::max);
+        if visits > 0.0 { (longest * visits / self.cores(resource)).max(1.0) } else { 1.0 }
+    }
+
     /// Joules of a request, besides those of power.
     pub(super) fn energy(&self) -> f64 {
         self.spent.iter().zip(&self.watts).map(|(spent, watts)| spent * watts).sum()
