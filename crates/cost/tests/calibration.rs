@@ -38,6 +38,7 @@ fn what_is_wrong_is_refused_with_its_place() {
         ("a member twice", good.replace("\"taken\"", "\"schema\": 1, \"taken\""), Class::Invalid, "calibration"),
         ("no finite number", good.replace("\"mean\": 0.001", "\"mean\": 1e999"), Class::Syntax, "calibration"),
         ("a mean below 0", good.replace("\"mean\": 0.001", "\"mean\": -1"), Class::Invalid, "steps[0].cpu.mean"),
+        ("a mean of nothing", good.replace("\"mean\": 0.001", "\"mean\": 0"), Class::Invalid, "steps[0].cpu.mean"),
         ("a mean above all", good.replace("\"mean\": 0.001", "\"mean\": 7"), Class::Invalid, "steps[0].cpu.mean"),
         ("no timing", good.replacen("\"n\": 3", "\"n\": 0", 1), Class::Invalid, "steps[0].cpu.n"),
         (

@@ -6,6 +6,7 @@ use toml::value::{Datetime, Offset};
 
 use super::{Calibration, Law, MAX_MOMENTS, MAX_STEPS, MAX_WORD, SCHEMA, Sample, Step};
 use crate::algorithm::{Cipher, Key};
+use crate::twin::OPERATION;
 use crate::{Class, Fault};
 
 /// By so much of it a mean may lie beside the least and the greatest of its moments: digits that were cut off.
@@ -96,9 +97,10 @@ impl Calibration {
             if !seen.insert(law.name()) {
                 return Err(Fault::new(Class::Doubled, place, format!("`{}` stands twice", law.name())));
             }
-            let own = self.steps.iter().filter(|step| step.name() == law.name() && step.cpu.mean > 0.0);
+            let own = self.steps.iter().filter(|step| step.name() == law.name());
             for step in own.filter(|step| (law.from..=law.to).contains(&step.bytes)) {
-                let off = (law.at(step.bytes) / step.cpu.mean - 1.0).abs();
+                let (line, mean) = (law.at(step.bytes), step.cpu.mean);
+                let off = if line == mean { 0.0 } else { (line / mean - 1.0).abs() };
                 // Digits of the file and of the sums.
                 if off > law.residual * (1.0 + 1e-6) + 1e-9 {
                     let why = format!(
@@ -126,6 +128,13 @@ impl Step {
         }
         for (index, moment) in self.moments.iter().enumerate() {
             not_negative(&format!("{place}.moments[{index}]"), *moment)?;
+        }
+        // Nothing is done in no time; of what processors did, a stage of a program that is watched says nothing.
+        for (name, mean) in [("cpu", self.cpu.mean), ("wall", self.wall.mean)] {
+            if mean == 0.0 && !(name == "cpu" && self.operation == OPERATION) {
+                let why = format!("is 0, and no `{}` takes no time: measure again, or leave out the step", self.name());
+                return Err(invalid(&format!("{place}.{name}.mean"), why));
+            }
         }
         self.cpu.check(&format!("{place}.cpu"))?;
         self.wall.check(&format!("{place}.wall"))?;
