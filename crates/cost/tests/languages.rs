@@ -549,6 +549,14 @@ fn a_weight_may_be_a_share() {
     let steps = |text: &str| json!(read_priced(text, Language::Toml, PRICES).unwrap().sequences).to_string();
     let shares = SAME.replace("weight = 3", "weight = \"75 %\"").replace("weight = 1 ", "weight = \"25 %\" ");
     assert_eq!(steps(&shares), steps(SAME));
+    // Both ways of writing may stand beside each other where they say the same: 30 % and 70 would be taken once in 234 times.
+    let mixed = |number: &str| shares.replace("\"25 %\"", number);
+    assert_eq!(steps(&mixed("0.25")), steps(SAME));
+    for number in ["25", "1", "0.2"] {
+        let fault = read_priced(&mixed(number), Language::Toml, PRICES).unwrap_err();
+        assert_eq!(fault.class, Class::Invalid, "{number}: {fault}");
+        assert!(fault.to_string().contains("write all in one way"), "{fault}");
+    }
     // What was divided by the sum and printed is read back to the last digit.
     for (one, other) in [("2025", "35"), ("15", "7"), ("57", "70"), ("0.1", "0.7")] {
         let text = SAME

@@ -321,7 +321,7 @@ impl Layer<'_> {
                     return Err(Fault::new(Class::Invalid, operation.clone(), why));
                 }
                 if mean <= 0.0 && *per_byte > 0.0 && work.needed && work.bytes == 0 {
-                    let why = "it has a price by the kB alone and works on no bytes here: give its price an `each`";
+                    let why = "it has a price by the kB alone, or an `each` of 0, and works on no bytes here: give its price an `each` above 0";
                     return Err(Fault::new(Class::NoPrice, operation.clone(), why));
                 }
                 // Independent repetitions vary less than one.

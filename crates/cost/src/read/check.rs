@@ -335,11 +335,15 @@ impl Steps<'_> {
             Line::Par(line, _) if depth >= MAX_DEPTH => Err(too_deep("par", line)),
             Line::Par(line, branches) => self.parallel(line, branches, depth),
             Line::Choice(line, ways) => {
-                let mut weighted = Vec::new();
+                let (mut weighted, mut plain, mut percent) = (Vec::new(), false, false);
                 for (mut fields, steps) in ways {
-                    let read = |text: &str| quantity::number(text).or_else(|| quantity::share(text));
-                    let read = |text: &str| read(text).filter(|weight| *weight > 0.0);
-                    let weight = fields.value("weight", "a number above 0, or a share in %,", read)?;
+                    let mut read = |text: &str| {
+                        let number = quantity::number(text);
+                        plain |= number.is_some();
+                        percent |= number.is_none();
+                        number.or_else(|| quantity::share(text)).filter(|weight| *weight > 0.0)
+                    };
+                    let weight = fields.value("weight", "a number above 0, or a share in %,", &mut read)?;
                     let weight = weight.ok_or_else(|| {
                         fields.fault(
                             Class::MissingAnnotation,
@@ -361,6 +365,10 @@ impl Steps<'_> {
                 if !sum.is_finite() {
                     let why =
                         "the weights add up to more than numbers can be: only how they stand to each other counts";
+                    return Err(Fault::new(Class::Invalid, "choose", why).at(line));
+                }
+                if plain && percent && (sum - 1.0).abs() > 1e-9 {
+                    let why = "some weights are shares in %, and others numbers that do not make them 100 %: write all in one way";
                     return Err(Fault::new(Class::Invalid, "choose", why).at(line));
                 }
                 if let [(weight, _)] = weighted.as_slice()
