@@ -38,7 +38,6 @@ fn what_is_wrong_is_refused_with_its_place() {
         ("a member twice", good.replace("\"taken\"", "\"schema\": 1, \"taken\""), Class::Invalid, "calibration"),
         ("no finite number", good.replace("\"mean\": 0.001", "\"mean\": 1e999"), Class::Syntax, "calibration"),
         ("a mean below 0", good.replace("\"mean\": 0.001", "\"mean\": -1"), Class::Invalid, "steps[0].cpu.mean"),
-        ("a mean of nothing", good.replace("\"mean\": 0.001", "\"mean\": 0"), Class::Invalid, "steps[0].cpu.mean"),
         ("a mean above all", good.replace("\"mean\": 0.001", "\"mean\": 7"), Class::Invalid, "steps[0].cpu.mean"),
         ("no timing", good.replacen("\"n\": 3", "\"n\": 0", 1), Class::Invalid, "steps[0].cpu.n"),
         (
@@ -155,6 +154,22 @@ fn what_is_doubtful_about_a_calibration_is_said() {
     for wrong in [-0.1, 1.1, f64::NAN] {
         calibration.others = wrong;
         assert_eq!(calibration.check().unwrap_err().name, "others");
+    }
+}
+
+#[test]
+fn what_takes_no_time_is_said_and_is_off_its_line() {
+    let free = |step: &str, index: usize| {
+        let mut calibration = calibration();
+        calibration.steps[index] = self::step(step, calibration.steps[index].bytes, &[0.0; 3]);
+        calibration
+    };
+    let doubts = free("sign rsa-2048", 0).doubts();
+    assert!(doubts.len() == 1 && doubts[0].ends_with("free: `sign rsa-2048`"), "{doubts:?}");
+    // What is left of an exchange, beside what is known already.
+    assert!(free("exchange client-of-8", 0).doubts().is_empty());
+    for index in [1, 2] {
+        assert_eq!(free("encrypt aes-256-cbc", index).check().unwrap_err().name, "laws[0].residual", "{index}");
     }
 }
 

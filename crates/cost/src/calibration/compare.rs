@@ -1,10 +1,12 @@
 //! Whether a calibration was taken where it is used.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Serialize;
 
-use super::{Calibration, Machine, Versions};
+use super::{Calibration, Machine, Step, Versions};
+use crate::twin::OPERATION;
 
 /// A calibration that was taken elsewhere, or of other programs: what it says may not hold here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -53,6 +55,14 @@ impl Calibration {
                  measure again when this machine has nothing else to do",
                 self.others * 100.0
             ));
+        }
+        // What is left of an exchange beside what is known already may be nothing; of a stage that is watched nobody knows it.
+        let differs = |step: &&Step| !["exchange", OPERATION].contains(&step.operation.as_str());
+        let none: BTreeSet<String> =
+            self.steps.iter().filter(differs).filter(|it| it.cpu.mean == 0.0).map(Step::name).collect();
+        if !none.is_empty() {
+            let names: Vec<String> = none.iter().map(|name| format!("`{name}`")).collect();
+            doubts.push(format!("by the calibration these take no time, and are free: {}", names.join(", ")));
         }
         doubts
     }
