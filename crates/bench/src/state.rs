@@ -99,7 +99,7 @@ impl Beside {
     pub fn of(predicted: &[Vec<f64>], measured: &[Vec<f64>]) -> Option<Self> {
         let (predicted, middle) = (median_of_groups(predicted)?, median_of_groups(measured)?);
         let runs: usize = measured.iter().map(Vec::len).sum();
-        let half_width = if runs < OF_STATE { f64::MAX } else { half_of_groups(measured)? / middle };
+        let half_width = if runs < OF_STATE { f64::INFINITY } else { half_of_groups(measured)? / middle };
         Some(Self { predicted, measured: middle, half_width, error: predicted / middle - 1.0, runs })
     }
 

@@ -143,6 +143,9 @@ pub struct Verdict {
     pub states: Vec<f64>,
     /// Runs that did not come to their end, or not in the state in which they began, and were begun again.
     pub abandoned: Vec<Abandoned>,
+    /// Rows without a run that counts: renewals alone were predicted to take all of a processor in the rounds that do. They are rows that do
+    /// not count.
+    pub unrun: Vec<Unrun>,
     /// Whether at least four rows in five count, and the goals are met.
     pub met: bool,
 }
@@ -160,11 +163,22 @@ pub struct Abandoned {
     pub why: String,
 }
 
+/// A row without a run that counts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Unrun {
+    /// The setting.
+    pub setting: Setting,
+    /// Clients.
+    pub clients: u32,
+}
+
 /// What a verification is at.
 #[derive(Debug, Clone, Copy)]
 pub enum Told<'a> {
     /// A row is run.
     Runs(&'a Row),
+    /// A row is not run in this round, in which renewals alone are predicted to take all of a processor.
+    Left(&'a Row),
     /// A run has not come to its end.
     Abandoned(&'a Abandoned),
 }
@@ -175,11 +189,11 @@ pub fn fingerprint(text: &str) -> String {
     digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Runs all rows of a prediction in rounds; before each, `again` predicts them anew. `words` start this program as a server: see
-/// [`Subject::ours_by`].
+/// Runs all rows of a prediction in rounds; before each, `again` predicts them anew. A row that is near its end may be past it by what one
+/// of them predicts: it is not run then. `words` start this program as a server: see [`Subject::ours_by`].
 ///
 /// # Errors
-/// A server does not come up, a run does not come to its end in three tries, or `again` fails or predicts other rows.
+/// A server does not come up, a run does not come to its end in three tries, `again` fails, or no row has a run that counts.
 pub fn verify(
     prediction: &Prediction,
     plan: Plan,
@@ -192,11 +206,9 @@ pub fn verify(
     let mut fixtures: BTreeMap<u32, Fixture> = BTreeMap::new();
     let mut all: Vec<Rounds> = prediction.rows.iter().map(|_| Rounds::default()).collect();
     let mut abandoned = Vec::new();
-    for round in 0..plan.rounds.max(2) {
+    let rounds = plan.rounds.max(2);
+    for round in 0..rounds {
         let foreseen = again(round, &mut states)?;
-        if foreseen.of.values().any(|now| !now.rows.iter().map(of).eq(prediction.rows.iter().map(of))) {
-            return Err("other rows are predicted than before".into());
-        }
         let mut order: Vec<usize> = (0..all.len()).collect();
         if round % 2 == 1 {
             order.reverse();
@@ -204,6 +216,10 @@ pub fn verify(
         let mut kept = None;
         for index in order {
             let row = &prediction.rows[index];
+            if foreseen.of.values().all(|now| same(now, row).is_none()) {
+                progress(Told::Left(row));
+                continue;
+            }
             progress(Told::Runs(row));
             let run = |state: &mut Asked<'_>| -> Result<(usize, Found), Failed> {
                 let server = server(row, &mut fixtures, kept.take(), words, processors)?;
@@ -220,18 +236,29 @@ pub fn verify(
                 progress(Told::Abandoned(&it));
                 abandoned.push(it);
             })?;
-            all[index].add(state, &foreseen.at(state)?.rows[index], found)?;
+            if let Some(now) = same(foreseen.at(state)?, row) {
+                all[index].add(round, state, now, found)?;
+            }
         }
     }
-    let foreseen = foreseen(&all);
+    let foreseen = foreseen(&all, rounds);
     let (counted, wandered) = (state::counted(&foreseen), state::wandered(&foreseen));
     let (distances, of) = (states.distances(), all.iter().flat_map(|row| &row.singles).map(|single| single.state));
     let shares = state::shares(of, distances.len());
-    let rows = prediction.rows.iter().zip(&all).map(|(row, rounds)| rounds.held(row, &counted, state::common(&shares)));
-    let rows = rows.collect::<Option<Vec<_>>>().ok_or("a figure is no number")?;
+    let (mut rows, mut unrun) = (Vec::new(), Vec::new());
+    for (row, rounds) in prediction.rows.iter().zip(&all) {
+        if rounds.chosen(&counted).next().is_none() {
+            unrun.push(Unrun { setting: row.setting, clients: row.clients });
+        } else {
+            rows.push(rounds.held(row, &counted, state::common(&shares)).ok_or("a figure is no number")?);
+        }
+    }
+    if rows.is_empty() {
+        return Err("by what each round predicted, renewals alone take all of a processor in every row".into());
+    }
     let apart = (1..).zip(&counted).filter(|(_, counted)| !**counted).map(|(round, _)| round).collect();
     let rounds = counted.len();
-    Ok(Verdict { apart, rounds, wandered, distances, states: shares, abandoned, ..judged(rows) })
+    Ok(Verdict { apart, rounds, wandered, distances, states: shares, abandoned, ..judged(rows, unrun) })
 }
 
 /// Tells the state of the machine.
@@ -292,6 +319,11 @@ fn of(row: &Row) -> (Setting, u32) {
     (row.setting, row.clients)
 }
 
+/// The row of another prediction that is about the same.
+fn same<'a>(prediction: &'a Prediction, row: &Row) -> Option<&'a Row> {
+    prediction.rows.iter().find(|other| of(other) == of(row))
+}
+
 /// A run, from a thread of its own: it keeps to its processor for good.
 fn apart(
     row: &Row,
@@ -321,7 +353,7 @@ fn apart(
 }
 
 /// What the rounds say of a row.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Rounds {
     singles: Vec<Single>,
     /// Sums of the runs.
@@ -331,6 +363,8 @@ struct Rounds {
 /// A run.
 #[derive(Debug, Clone, Copy)]
 struct Single {
+    /// The round, from 0.
+    round: u32,
     /// The state of the machine.
     state: usize,
     predicted: Figures,
@@ -347,7 +381,7 @@ struct Figures {
 }
 
 impl Rounds {
-    fn add(&mut self, state: usize, row: &Row, mut found: Found) -> Result<(), Failed> {
+    fn add(&mut self, round: u32, state: usize, row: &Row, mut found: Found) -> Result<(), Failed> {
         if found.answered == 0 {
             return Err("nothing was answered in the time".into());
         }
@@ -364,14 +398,19 @@ impl Rounds {
         };
         let p95 = *waits.get(at).ok_or("nobody waited for an answer")?;
         let measured = Figures { rate: answered / found.seconds, p95, cpu: found.cpu / answered, storm: found.storm };
-        self.singles.push(Single { state, predicted, measured });
+        self.singles.push(Single { round, state, predicted, measured });
         Ok(())
+    }
+
+    /// Those of rounds that are `counted`.
+    fn chosen<'a>(&'a self, counted: &'a [bool]) -> impl Iterator<Item = Single> + 'a {
+        let counts = |single: &&Single| counted.get(single.round as usize).is_some_and(|counted| *counted);
+        self.singles.iter().filter(counts).copied()
     }
 
     /// Of the rounds that are `counted`.
     fn held(&self, row: &Row, counted: &[bool], common: Option<usize>) -> Option<Held> {
-        let chosen = self.singles.iter().zip(counted).filter(|(_, counted)| **counted).map(|(single, _)| *single);
-        let groups = state::alike(&chosen.collect::<Vec<_>>(), |single| single.state, common);
+        let groups = state::alike(&self.chosen(counted).collect::<Vec<_>>(), |single| single.state, common);
         let beside = |groups: &[Vec<Single>], of: fn(&Figures) -> f64| {
             let values = |group: &[Single], which: fn(&Single) -> &Figures| {
                 group.iter().map(|single| of(which(single))).collect::<Vec<_>>()
@@ -404,14 +443,16 @@ impl Rounds {
     }
 }
 
-/// What each round predicted of each row.
-fn foreseen(all: &[Rounds]) -> Vec<Vec<Foreseen>> {
-    let rounds = all.iter().map(|row| row.singles.len()).min().unwrap_or(0);
-    let of = |round: usize| {
-        let of = |row: &Rounds| row.singles.get(round).map(|single| (single.state, single.predicted.rate));
-        all.iter().map(of).collect()
-    };
-    (0..rounds).map(of).collect()
+/// What each of so many rounds predicted of each row that was run in it.
+fn foreseen(all: &[Rounds], rounds: u32) -> Vec<Vec<Foreseen>> {
+    let mut foreseen = vec![vec![None; all.len()]; rounds as usize];
+    for (row, single) in all.iter().enumerate().flat_map(|(row, it)| it.singles.iter().map(move |single| (row, single)))
+    {
+        if let Some(of) = foreseen.get_mut(single.round as usize).and_then(|round| round.get_mut(row)) {
+            *of = Some((single.state, single.predicted.rate));
+        }
+    }
+    foreseen
 }
 
 async fn way(setting: &Setting, subject: &Subject, fixture: &Fixture) -> Result<Way, Failed> {
@@ -583,17 +624,17 @@ async fn once(
 }
 
 /// What rows say together.
-fn judged(rows: Vec<Held>) -> Verdict {
+fn judged(rows: Vec<Held>, unrun: Vec<Unrun>) -> Verdict {
     let errors: Vec<f64> = rows.iter().filter(|row| row.measurable).map(|row| row.error).collect();
     let sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
     let worst = sizes.iter().copied().reduce(f64::max);
     let median = median(&sizes);
     let bias = (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64);
-    let enough = errors.len() * 5 >= rows.len() * 4;
+    let enough = errors.len() * 5 >= (rows.len() + unrun.len()) * 4;
     let met = enough && worst.is_some_and(|it| it <= WORST) && median.is_some_and(|it| it <= MEDIAN);
     let (apart, abandoned, distances, states) = Default::default();
     let (rounds, wandered, measurable) = (0, None, errors.len());
-    Verdict { measurable, rows, worst, median, bias, apart, rounds, wandered, distances, states, abandoned, met }
+    Verdict { measurable, rows, worst, median, bias, apart, rounds, wandered, distances, states, abandoned, unrun, met }
 }
 
 #[cfg(test)]
@@ -624,16 +665,21 @@ mod tests {
 
     #[test]
     fn only_rows_that_were_measured_well_count_and_most_must_be() {
-        let good = judged(vec![row(0.005, 0.01); 5]);
+        let all_run = |rows: Vec<Held>| judged(rows, vec![]);
+        let good = all_run(vec![row(0.005, 0.01); 5]);
         assert!(good.met && good.bias.is_some_and(|bias| (bias - 0.005).abs() < 1e-12));
-        let with = |last: Held| judged([vec![row(0.005, 0.01); 4], vec![last]].concat());
+        let with = |last: Held| all_run([vec![row(0.005, 0.01); 4], vec![last]].concat());
         assert!(with(row(0.5, 0.03)).met, "one row in five may be left out");
         assert!(!with(row(0.021, 0.02)).met, "overlapping intervals are no excuse");
-        assert!(!judged([vec![row(0.005, 0.01); 3], vec![row(0.0, 0.03); 2]].concat()).met);
-        let none = judged(vec![row(0.0, 1.0)]);
+        assert!(!all_run([vec![row(0.005, 0.01); 3], vec![row(0.0, 0.03); 2]].concat()).met);
+        let none = all_run(vec![row(0.0, 1.0)]);
         assert!(!none.met && none.worst.is_none() && none.bias.is_none());
-        let signs = judged(vec![row(0.01, 0.0), row(-0.01, 0.0)]);
+        let signs = all_run(vec![row(0.01, 0.0), row(-0.01, 0.0)]);
         assert!(signs.bias.is_some_and(|bias| bias.abs() < 1e-12) && signs.worst == Some(0.01));
+        for (without, met) in [(1, true), (2, false)] {
+            let unrun = vec![Unrun { setting: Setting::NONE, clients: 1 }; without];
+            assert_eq!(judged(vec![row(0.005, 0.01); 4], unrun).met, met, "{without} rows were not run");
+        }
     }
 
     /// Two states of the machine: what is measured in the rarer one widens no interval, and is in no median; all rounds stand beside.
@@ -654,16 +700,16 @@ mod tests {
             largest: (String::new(), 1.0),
             difference: None,
         };
-        let run = |rounds: &mut Rounds, state: usize, (predicted, answered): (f64, u64)| {
+        let run = |rounds: &mut Rounds, round: u32, state: usize, (predicted, answered): (f64, u64)| {
             let found = Found { answered, seconds: 1.0, waits: vec![0.5], ..Found::default() };
-            rounds.add(state, &Row { throughput: figure(predicted), ..row.clone() }, found).unwrap();
+            rounds.add(round, state, &Row { throughput: figure(predicted), ..row.clone() }, found).unwrap();
         };
         let mut rounds = Rounds::default();
         for round in 0..16 {
             // Predicted too high where it is slow, and measured as slow.
-            run(&mut rounds, 0, if round % 4 == 3 { (80.0, 70) } else { (101.0, 100) });
+            run(&mut rounds, round, 0, if round % 4 == 3 { (80.0, 70) } else { (101.0, 100) });
         }
-        let which = state::counted(&foreseen(std::slice::from_ref(&rounds)));
+        let which = state::counted(&foreseen(std::slice::from_ref(&rounds), 16));
         assert!((0..16).all(|round| which[round] == (round % 4 != 3)));
         let held = rounds.held(&row, &which, Some(0)).unwrap();
         assert_eq!((held.runs, held.measured, held.half_width, held.measurable), (12, 100.0, 0.0, true));
@@ -676,12 +722,27 @@ mod tests {
         let mut rounds = Rounds::default();
         for round in 0..16 {
             let slow = round % 3 == 2;
-            run(&mut rounds, usize::from(slow), if slow { (80.0, 70) } else { (101.0, 100) });
+            run(&mut rounds, round, usize::from(slow), if slow { (80.0, 70) } else { (101.0, 100) });
         }
-        let which = state::counted(&foreseen(std::slice::from_ref(&rounds)));
+        let which = state::counted(&foreseen(std::slice::from_ref(&rounds), 16));
         assert_eq!(which, [true; 16]);
         let held = rounds.held(&row, &which, Some(0)).unwrap();
         assert_eq!((held.runs, held.measured, held.half_width, held.measurable), (11, 100.0, 0.0, true));
+        // A row that was near its end was not run in some rounds: its runs stay with the rounds in which they were.
+        let (mut always, mut seldom) = (Rounds::default(), Rounds::default());
+        for round in 0..16 {
+            let slow = round % 4 == 3;
+            run(&mut always, round, 0, if slow { (80.0, 70) } else { (101.0, 100) });
+            if round % 2 == 1 {
+                run(&mut seldom, round, 0, if slow { (8.0, 7) } else { (10.0, 10) });
+            }
+        }
+        let which = state::counted(&foreseen(&[always.clone(), always, seldom.clone()], 16));
+        assert!((0..16).all(|round| which[round] == (round % 4 != 3)));
+        let held = seldom.held(&row, &which, Some(0)).unwrap();
+        assert_eq!((held.runs, held.measured, held.measurable), (4, 10.0, false));
+        seldom.singles.retain(|single| single.round % 4 == 3);
+        assert_eq!(seldom.chosen(&which).count(), 0);
     }
 
     #[test]

@@ -202,7 +202,7 @@ fn row(singles: &[&Single], apart: &[u32], common: Option<usize>) -> Option<Row>
 fn cell(predicted: &[Vec<f64>], measured: &[Vec<f64>], limit: f64) -> Option<Cell> {
     let beside = Beside::of(predicted, measured)?;
     let Beside { predicted, measured, .. } = beside;
-    let (half_width, error) = ((beside.half_width * 100.0).min(f64::MAX), beside.error * 100.0);
+    let (half_width, error) = (beside.half_width * 100.0, beside.error * 100.0);
     let measurable = beside.measurable(limit / 100.0);
     Some(Cell { predicted, measured, half_width, error, measurable, all: (error, half_width) })
 }

@@ -230,8 +230,11 @@ fn the_paper_is_measured_here_and_the_ledger_has_what_was_predicted() {
     }
     // SC0, and SC1 and SC2 with three sizes of keys, for each database; one run has no interval.
     let rows = found["rows"].as_array().unwrap();
-    assert!(rows.len() == 7 || rows.len() == 14, "{said}");
-    assert!(rows.iter().all(|row| row["throughput"]["measurable"] == json!(false)), "{said}");
+    // What the machine did not let come to its end in three tries is no row, and is listed: `r6 (SC1 rsa-2048 sqlite 2, abandoned)`.
+    let left = found["abandoned"].as_array().unwrap().iter().filter_map(|it| it.as_str()?.split(['(', ',']).nth(1));
+    let all: BTreeSet<&str> = rows.iter().filter_map(|row| row["name"].as_str()).chain(left).collect();
+    assert!(all.len() == 7 || all.len() == 14, "{all:?}: {said}");
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["throughput"]["measurable"] == json!(false)), "{said}");
     assert!(scene.read("p4-measured/report.html").contains("<svg"), "{said}");
     let said = scene.run(&["audit", "verify", "--ledger", "p4-measured/ledger"]);
     assert!(said.starts_with("exit 0"), "{said}");

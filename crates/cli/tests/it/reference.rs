@@ -23,7 +23,8 @@ fn the_commands_are_documented() {
          standard output any more; 130 and 143 stopped by SIGINT and SIGTERM.\n\n\
          With `--output json` a failure is one object on standard output: `{\"error\": {\"kind\", \"message\", \"causes\", \"help\", \"faults\"}}`. `kind` is\n\
          `denied`, `bad_input` or `unavailable`; `causes` is a list of texts, `help` a text or `null`; each of `faults` says `file`, `line` and `column`\n\
-         (from 1), `message` and `help`. Arguments that cannot be understood are told as text on standard error.\n",
+         (from 1), `message` and `help`. Arguments that cannot be understood are told so, too,\n\
+         if `--output json` is among them.\n",
     );
     for command in COMMANDS.iter().filter(|command| !command.is_empty()) {
         let mut args: Vec<&str> = command.split_whitespace().collect();

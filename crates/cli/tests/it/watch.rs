@@ -1,7 +1,7 @@
 //! `trapkey cost watch` beside a real guard: a server that becomes slow is named as the stage that moved, and nothing else is.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::slower::{Clients, learned, slower};
 use super::up::Up;
 
 /// A watch that runs, and what it says.
-pub(super) struct Watching(Child, BufReader<ChildStdout>);
+pub(super) struct Watching(Child, BufReader<Box<dyn Read>>);
 
 impl Watching {
     pub(super) fn start(scene: &Scene, args: &[&str]) -> Self {
@@ -27,8 +27,8 @@ impl Watching {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Self(child, lines)
+        let lines = child.stdout.take().unwrap();
+        Self(child, BufReader::new(Box::new(lines)))
     }
 
     /// What one look has said.
@@ -56,6 +56,12 @@ impl Watching {
     /// Ends it as a person does; its exit code.
     pub(super) fn end(mut self) -> i32 {
         assert!(Command::new("kill").args(["-INT", &self.0.id().to_string()]).status().unwrap().success());
+        self.0.wait().unwrap().code().unwrap()
+    }
+
+    /// Reads no more; its exit code.
+    fn unread(mut self) -> i32 {
+        self.1 = BufReader::new(Box::new(std::io::empty()));
         self.0.wait().unwrap().code().unwrap()
     }
 }
@@ -132,6 +138,9 @@ async fn a_server_that_becomes_slow_is_the_stage_that_moved_and_no_other_is() {
     for _ in 0..40 {
         assert_eq!(events(&watching.look(), "alarm"), [""; 0], "nothing has changed");
     }
+    let mut unread = Watching::start(scene, &[]);
+    unread.look();
+    assert_eq!(unread.unread(), 3, "nobody reads, as for every command");
     // What cannot be kept keeps nothing of what was seen back.
     let unkept = ["--interval", "250ms", "--for", "3s", "--out", "nowhere/calibration.json"];
     let unkept = scene.run(&[&["cost", "watch"], &unkept[..]].concat());

@@ -60,7 +60,11 @@ pub(crate) fn run(args: &Measure) -> Result<Answer, Failure> {
     calibration.doubts().iter().for_each(|doubt| eprintln!("warning: {doubt}"));
     let text = calibration.write().map_err(|fault| Failure::unavailable(fault.to_string()))?;
     if let Some(path) = &args.out {
-        write(path, &text)?;
+        // It took two minutes: what has no room on the disk is not lost.
+        if let Err(failure) = write(path, &text) {
+            eprintln!("error: {}; what was measured is on standard output", failure.why());
+            return Ok(Answer::unavailable(table_of(&calibration), json!(calibration)));
+        }
     }
     Ok(Answer::ok(table_of(&calibration), json!(calibration)))
 }

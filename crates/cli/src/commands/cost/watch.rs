@@ -14,7 +14,7 @@ use access_model::UnixTime;
 use clap::Args;
 use cost::calibration::Calibration;
 use cost::twin::{Event, Settings, Twin};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -123,9 +123,10 @@ pub(super) fn run(args: &Watch, common: &Common) -> Result<Answer, Failure> {
     };
     let mut programs: Vec<Program> = addresses.into_iter().map(new).collect();
     let mut kept = args.out.as_deref().map(|path| Kept::new(path, calibration));
-    block_on(watch(args, &mut programs, kept.as_mut(), common.output))?;
+    let is_read = block_on(watch(args, &mut programs, kept.as_mut(), common.output))?;
     let end = End::of(args.once, &programs);
     match kept.as_mut().map_or(Ok(()), |kept| kept.keep(&programs)) {
+        Ok(()) if !is_read => Ok(Answer::unavailable(String::new(), Value::Null)),
         Ok(()) => Ok(end.answer(common.output)),
         Err(failure) => end.failed(failure, common.output),
     }
@@ -157,12 +158,13 @@ fn warn_of(calibration: Option<&Calibration>) {
     warnings.for_each(|warning| eprintln!("warning: {warning}"));
 }
 
+/// Whether somebody read what was said, to the end.
 async fn watch(
     args: &Watch,
     programs: &mut [Program],
     mut kept: Option<&mut Kept<'_>>,
     output: Output,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let mut stop = StopSignal::new()?;
     let deadline = args.time.and_then(|time| gates::clock::instant(gates::clock::mono() + time));
     let screen = output == Output::Text && std::io::stdout().is_terminal();
@@ -175,13 +177,13 @@ async fn watch(
     loop {
         let (index, text, at) = tokio::select! {
             Some(look) = heard.recv() => look,
-            () = passed(deadline) => return Ok(()),
-            _ = stop.heard() => return Ok(()),
+            () = passed(deadline) => return Ok(true),
+            _ = stop.heard() => return Ok(true),
         };
         let Some(program) = programs.get_mut(index).filter(|program| !args.once || program.looks < 2) else { continue };
         let events = program.look(text, at);
         if !program.say(&events, output, screen) {
-            return Ok(());
+            return Ok(false);
         }
         if screen {
             let all = programs.iter().map(|program| program.page() + &program.lately());
@@ -193,7 +195,7 @@ async fn watch(
             kept.try_to_keep(programs);
         }
         if args.once && programs.iter().all(|program| program.looks >= 2) {
-            return Ok(());
+            return Ok(true);
         }
     }
 }

@@ -263,6 +263,13 @@ impl WhatIf {
                 eprintln!("{name}, {} clients; keys and tokens are renewed: {seconds:.0} s", row.clients);
             }
             Told::Runs(_) => {}
+            Told::Left(row) => {
+                let name = row.setting.name();
+                eprintln!(
+                    "{name}, {} clients: not run, for by this round's steps renewals alone take a processor",
+                    row.clients
+                );
+            }
             Told::Abandoned(it) => eprintln!("{}, {} clients: begun again: {}", it.setting.name(), it.clients, it.why),
         };
         let verdict = verify::verify(prediction, plan, &words, &mut again, &mut progress)

@@ -1,7 +1,7 @@
 //! What `cost what-if` says in words: what each setting carries, how long its requests take, and how both held against runs.
 
 use bench::state;
-use bench::verify::{self, Verdict};
+use bench::verify::{self, Unrun, Verdict};
 use cost::whatif::{Figure, Prediction, Setting};
 
 use super::super::seconds;
@@ -12,8 +12,8 @@ pub(super) fn predicted(prediction: &Prediction, hash: &str) -> String {
     let carried = rows.iter().map(|row| {
         vec![
             row.clients.to_string(),
-            figure(&row.throughput, |value| format!("{value:.0}/s")),
-            figure(&row.saturation, |value| format!("{value:.0}/s")),
+            figure(&row.throughput, a_second),
+            figure(&row.saturation, a_second),
             row.difference.map_or_else(String::new, |it| format!("{:+.1} %", it * 100.0)),
             figure(&row.server_busy, |share| format!("{:.0} %", share * 100.0)),
             format!("{} ({:.0} % of the {})", row.largest.0, row.largest.1 * 100.0, row.limited_by),
@@ -58,13 +58,13 @@ pub(super) fn predicted(prediction: &Prediction, hash: &str) -> String {
 }
 
 pub(super) fn held(verdict: &Verdict) -> String {
-    let rows = &verdict.rows;
+    let (rows, all) = (&verdict.rows, verdict.rows.len() + verdict.unrun.len());
     let carried = rows.iter().map(|row| {
         let error = if row.measurable { format!("{:+.2} %", row.error * 100.0) } else { "not measurable".into() };
         vec![
             row.clients.to_string(),
-            format!("{:.0}/s", row.predicted),
-            format!("{:.0}/s{}", row.measured, half(row.half_width)),
+            a_second(row.predicted),
+            a_second(row.measured) + &half(row.half_width),
             error,
             format!("{:+.2} ± {:.2} %", row.by_round.0 * 100.0, row.by_round.1 * 100.0),
             format!("{:+.1} %", row.moved * 100.0),
@@ -78,9 +78,8 @@ pub(super) fn held(verdict: &Verdict) -> String {
     text.push_str(&by_setting(&head, settings(), taken.collect()));
     let percent = |value: Option<f64>| value.map_or_else(|| "none".into(), |it| format!("{:.2} %", it * 100.0));
     text.push_str(&format!(
-        "\n{} of {} rows count; worst error {}, median {}, bias {}; goal (worst {:.0} %, median {:.0} %) {}\n",
+        "\n{} of {all} rows count; worst error {}, median {}, bias {}; goal (worst {:.0} %, median {:.0} %) {}\n",
         verdict.measurable,
-        rows.len(),
         percent(verdict.worst),
         percent(verdict.median),
         percent(verdict.bias),
@@ -88,7 +87,13 @@ pub(super) fn held(verdict: &Verdict) -> String {
         verify::MEDIAN * 100.0,
         if verdict.met { "met" } else { "missed" }
     ));
-    let unknown = state::unknown((verdict.measurable, rows.len()), verdict.rounds, verdict.wandered);
+    for Unrun { setting, clients } in &verdict.unrun {
+        text.push_str(&format!(
+            "{}, {clients} clients: no run that counts, renewals alone take a processor\n",
+            setting.name()
+        ));
+    }
+    let unknown = state::unknown((verdict.measurable, all), verdict.rounds, verdict.wandered);
     let met = state::met(&verdict.states, &verdict.distances);
     for why in [unknown, state::said(&verdict.apart), met].into_iter().flatten() {
         text.push_str(&format!("{why}\n"));
@@ -117,6 +122,14 @@ fn by_setting<'a>(head: &[&str], settings: impl Iterator<Item = &'a Setting>, ro
 }
 
 /// Half of an interval; too few runs have none.
+/// Requests a second: whole ones, and three digits of fewer than a hundred.
+fn a_second(rate: f64) -> String {
+    let digits = if rate > 0.0 && rate < 99.5 { (2.0 - rate.log10().floor()).clamp(1.0, 12.0) } else { 0.0 };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 12")]
+    let digits = digits as usize;
+    format!("{rate:.digits$}/s")
+}
+
 fn half(width: f64) -> String {
     let percent = width * 100.0;
     if percent.is_finite() { format!(" ± {percent:.1} %") } else { String::new() }
@@ -135,4 +148,16 @@ fn percent(share: f64) -> String {
 /// Seconds as predicted and as measured, with the error.
 fn both((predicted, measured): (f64, f64)) -> String {
     format!("{} | {} ({:+.0} %)", seconds(predicted), seconds(measured), (predicted / measured - 1.0) * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::a_second;
+
+    #[test]
+    fn few_requests_a_second_have_digits() {
+        let of = [0.0, 1e-15, 0.00446, 4.46, 9.996, 44.6, 99.6, 446.4, 65_849.2];
+        let said = ["0/s", "0.000000000000/s", "0.00446/s", "4.46/s", "10.00/s", "44.6/s", "100/s", "446/s", "65849/s"];
+        assert_eq!(of.map(a_second), said);
+    }
 }
