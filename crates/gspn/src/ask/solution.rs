@@ -147,6 +147,11 @@ impl Solution {
         Ok(mean.value)
     }
 
+    /// How far the value that was just found may be off, relatively.
+    pub(crate) fn off(&mut self) -> f64 {
+        self.method.take().map_or(0.0, |(_, error)| error)
+    }
+
     /// Notes that this much of the value that is being found may be rounding, relatively.
     pub(crate) fn rounded(&mut self, error: f64) {
         let (_, known) = self.method.get_or_insert_with(|| ("what rounding leaves of a small one".to_owned(), 0.0));

@@ -29,6 +29,36 @@ pub fn passage(
     goal: &[bool],
     budget: &mut Budget<'_>,
 ) -> Result<Reached, Refusal> {
+    stays(chain, initial, goal, budget).map(|(reached, _)| reached)
+}
+
+/// The first entry into the states that `goal` names, and the mean of the square of its time: as a time that is looked at somewhere on the way
+/// is as likely in a state as it stays there, twice the mean times the mean of what is left from there.
+///
+/// # Errors
+/// When the equations cannot be solved within the budget.
+pub(crate) fn moments(
+    chain: &Chain,
+    initial: &[(u32, f64)],
+    goal: &[bool],
+    budget: &mut Budget<'_>,
+) -> Result<(Reached, f64), Refusal> {
+    let (reached, times) = stays(chain, initial, goal, budget)?;
+    if !reached.certain || reached.mean == 0.0 {
+        return Ok((reached, 0.0));
+    }
+    let from: Vec<(u32, f64)> = times.into_iter().map(|(state, time)| (state, time / reached.mean)).collect();
+    let (left, _) = stays(chain, &from, goal, budget)?;
+    Ok((reached, 2.0 * reached.mean * left.mean))
+}
+
+/// The first entry, and how long each state is stayed in until then.
+fn stays(
+    chain: &Chain,
+    initial: &[(u32, f64)],
+    goal: &[bool],
+    budget: &mut Budget<'_>,
+) -> Result<(Reached, Vec<(u32, f64)>), Refusal> {
     let budget = &mut beside_ending(chain, budget)?;
     let chain = chain.ending(goal);
     let components = components::of(&chain);
@@ -62,7 +92,7 @@ pub fn passage(
             continue;
         }
         for (node, time) in part.nodes.iter().zip(part.occupancy(inflow, budget)?) {
-            times.push(time);
+            times.push((*node, time));
             for (to, rate) in chain.row(*node as usize) {
                 if components.of[to] as usize != component {
                     flow[to] += time * rate;
@@ -84,7 +114,8 @@ pub fn passage(
         };
         return Err(Refusal::new(Class::Unsupported, "", why));
     }
-    Ok(Reached { probability, mean: sum(times), certain: !lost })
+    let mean = sum(times.iter().map(|(_, time)| *time));
+    Ok((Reached { probability, mean, certain: !lost }, times))
 }
 
 /// The budget beside a chain of which [`Chain::ending`] makes another, which may have its rates edge by edge, and vectors of both.

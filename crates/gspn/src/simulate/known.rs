@@ -13,7 +13,7 @@ const FAR: f64 = 5.0;
 /// What rounding leaves, relatively.
 const ROUNDING: f64 = 1e-6;
 /// An error of the solution, relative, beyond which it tells nothing.
-const VAGUE: f64 = 0.05;
+pub(super) const VAGUE: f64 = 0.05;
 /// The part of the time left that solving takes at most,
 const PART: f64 = 0.25;
 /// and how often it is asked for the time, every few milliseconds.
@@ -26,14 +26,7 @@ pub(super) struct Known(Vec<Option<(f64, f64)>>);
 impl Known {
     /// Solves what is asked about the long run of `net`, within `limits`.
     pub(super) fn of(net: &Net, asks: &[Ask], limits: Limits, meter: &mut Meter<'_, '_>) -> Self {
-        let gone = meter.budget.gone();
-        let (until, mut looks) = (gone + (1.0 - gone) * PART, 0);
-        let outer = &mut *meter.budget;
-        let mut go_on = |progress| {
-            looks += 1;
-            looks < LOOKS && outer.gone() <= until && outer.look(progress).is_ok()
-        };
-        let answer = ask::answer(net, asks, &mut Budget::new(limits, &mut go_on)).unwrap_or_default();
+        let answer = within(limits, meter, |budget| ask::answer(net, asks, budget)).unwrap_or_default();
         let value = |ask: &Ask| match answer.values.get(&ask.id) {
             Some(Value::Number(value)) => {
                 let error = answer.error.get(&ask.id).copied().unwrap_or_default();
@@ -47,10 +40,42 @@ impl Known {
     /// The value of a question that `estimate` is no interval of.
     pub(super) fn against(&self, question: usize, estimate: &Estimate) -> Option<f64> {
         let (value, error) = (*self.0.get(question)?)?;
-        let near = FAR * estimate.half_width + error + ROUNDING * f64::max(value.abs(), estimate.mean.abs());
-        // Nothing is against an estimate that is none.
-        ((estimate.mean - value).abs() > near).then_some(value)
+        far(estimate, value, error).then_some(value)
     }
+
+    /// By question.
+    pub(super) fn values(&self) -> impl Iterator<Item = Option<(f64, f64)>> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+/// Does `work` within `limits`, in a part of the time that the questions have which are simulated now.
+pub(super) fn within<T>(limits: Limits, meter: &mut Meter<'_, '_>, work: impl FnOnce(&mut Budget<'_>) -> T) -> T {
+    let gone = meter.budget.gone();
+    let (until, mut looks) = (gone + (meter.until.min(1.0) - gone).max(0.0) * PART, 0);
+    let outer = &mut *meter.budget;
+    let mut go_on = |progress| {
+        looks += 1;
+        looks < LOOKS && outer.gone() <= until && outer.look(progress).is_ok()
+    };
+    work(&mut Budget::new(limits, &mut go_on))
+}
+
+/// Whether `estimate` is no interval of `value`, which may be off by `error`.
+pub(super) fn far(estimate: &Estimate, value: f64, error: f64) -> bool {
+    let near = FAR * estimate.half_width + error + ROUNDING * f64::max(value.abs(), estimate.mean.abs());
+    // Nothing is against an estimate that is none.
+    (estimate.mean - value).abs() > near
+}
+
+/// Why runs from the start that show `estimate` are not all that there is, where the markings of the net say `value`.
+pub(super) fn refusal_of_runs(estimate: &Estimate, value: f64) -> Refusal {
+    let why = format!(
+        "the runs agree on {:.3e}, and the markings of the net say {value:.3e}: those that carry it had not come, or too few of them, when \
+         the limit of firings or of time was reached; allow more, or ask `solve`",
+        estimate.mean
+    );
+    Refusal::new(Class::TooLarge, "", why)
 }
 
 /// Why runs that show `estimate` are no long run of a net whose markings say `value`.

@@ -13,6 +13,7 @@ mod model;
 mod passing;
 mod random;
 mod replicate;
+mod single;
 mod trap;
 mod walk;
 
@@ -24,6 +25,7 @@ pub use self::figures::{alike, half_width};
 use self::machine::{Level, Machine, Watch};
 use self::model::Model;
 pub use self::random::Stream;
+use self::single::Single;
 use crate::ask::{Ask, Condition, Question};
 use crate::net::{Arc, Kind, Net};
 use crate::{Budget, Class, Progress, Refusal};
@@ -188,7 +190,7 @@ pub fn simulate(net: &Net, asks: &[Ask], plan: Plan, budget: &mut Budget<'_>) ->
 
     let mut long: Vec<(&Ask, long_run::Measure)> = Vec::new();
     let mut timed: Vec<(&Ask, (f64, replicate::Measure))> = Vec::new();
-    let mut passages = Vec::new();
+    let (mut passages, mut single) = (Vec::new(), Single::of(net));
     for (ask, way) in ways {
         match way {
             Way::LongRun(measure) => long.push((ask, measure)),
@@ -212,15 +214,21 @@ pub fn simulate(net: &Net, asks: &[Ask], plan: Plan, budget: &mut Budget<'_>) ->
     }
     if !timed.is_empty() {
         meter.share(timed.len());
-        let asked: Vec<_> = timed.iter().map(|(_, asked)| *asked).collect();
-        let estimates = replicate::at(&model, &watch, plan.seed, &asked, plan.relative, &mut meter)?;
+        let (asks, asked): (Vec<Ask>, Vec<_>) = timed.iter().map(|(ask, asked)| ((*ask).clone(), *asked)).unzip();
+        let known = (&mut single, asks.as_slice());
+        let estimates = replicate::at(known, &model, &watch, plan.seed, &asked, plan.relative, &mut meter)?;
         for ((ask, _), estimate) in timed.iter().zip(estimates) {
-            found.put(ask, estimate);
+            match estimate {
+                Ok(estimate) => found.put(ask, estimate),
+                Err(refusal) => found.leave(ask, refusal),
+            }
         }
     }
     for (ask, level, quantile) in passages {
         meter.share(1);
-        match replicate::passage(&model, &watch, plan.seed, level, quantile, plan.relative, &mut meter) {
+        let Level::Holds(condition) = watch.level(level) else { continue };
+        let known = (&mut single, ask, condition);
+        match replicate::passage(known, &model, &watch, plan.seed, (level, quantile), plan.relative, &mut meter) {
             Ok(estimate) => found.put(ask, estimate),
             Err(refusal) => found.leave(ask, refusal),
         }

@@ -113,6 +113,11 @@ impl Model {
         })
     }
 
+    /// Firings per time unit of an exponential transition in `marking`.
+    pub(super) fn rate(&self, transition: usize, marking: &[u64]) -> f64 {
+        self.parts[transition].rate(marking)
+    }
+
     pub(super) fn new(net: &Net) -> Self {
         let immediate = |index: usize| matches!(net.transitions[index].kind, Kind::Immediate { .. });
         let all = 0..net.transitions.len();

@@ -3,15 +3,20 @@
 use super::figures::{Z, student, wilson};
 use super::machine::{Machine, Watch};
 use super::model::Model;
+use super::single::{Single, Truth};
 use super::{Estimate, Meter};
+use crate::ask::{Ask, Condition};
 use crate::{Class, Refusal};
 
 /// Runs before the first look.
 const FIRST: u64 = 1_000;
 /// Runs after which a value that never differed is not looked at any longer: it is constant, or changes too rarely to be seen.
 const CONSTANT: f64 = 100_000.0;
-/// Samples of a passage that are kept.
+/// Samples of a passage that are kept for a quantile.
 const KEPT: usize = 4_000_000;
+/// How many runs there must be for each one that the kurtosis is above 1, so that the deviation that they show is known to a quarter of its square:
+/// of a few rare runs that carry most of it so many must have come.
+const EVEN: f64 = 16.0;
 
 /// What is measured at a time.
 #[derive(Debug, Clone, Copy)]
@@ -27,14 +32,40 @@ struct Sums {
     count: f64,
     mean: f64,
     spread: f64,
+    /// The first distance from the mean that is none: higher powers are of distances in this unit.
+    unit: f64,
+    third: f64,
+    fourth: f64,
 }
 
 impl Sums {
     fn add(&mut self, sample: f64) {
         self.count += 1.0;
         let off = sample - self.mean;
+        if self.unit == 0.0 {
+            self.unit = off.abs();
+        }
+        if self.unit > 0.0 {
+            self.higher(off / self.unit);
+        }
         self.mean += off / self.count;
         self.spread += off * (sample - self.mean);
+    }
+
+    /// Sums of third and fourth powers around the mean, one sample at a time (Terriberry); the second is still that of the samples before.
+    fn higher(&mut self, off: f64) {
+        let count = self.count;
+        let (part, second) = (off / count, self.spread / self.unit / self.unit);
+        let term = off * part * (count - 1.0);
+        self.fourth += term * part * part * (count * count - 3.0 * count + 3.0) + 6.0 * part * part * second
+            - 4.0 * part * self.third;
+        self.third += term * part * (count - 2.0) - 3.0 * part * second;
+    }
+
+    /// Whether there are so many samples that their spread is known.
+    fn even(&self) -> bool {
+        let second = self.spread / self.unit / self.unit;
+        self.count >= EVEN * (self.count * self.fourth / (second * second) - 1.0)
     }
 
     /// Whether no run differed from the others, and there were enough.
@@ -42,9 +73,9 @@ impl Sums {
         self.spread == 0.0 && self.count >= CONSTANT
     }
 
-    /// Of a value that never differs without chance.
-    fn estimate(self, share: bool, relative: f64, chance: bool) -> Estimate {
-        let Self { count, mean, spread } = self;
+    /// Of a value that never differs without chance, and of which so much is known.
+    fn estimate(self, share: bool, relative: f64, chance: bool, truth: Option<&Truth>) -> Estimate {
+        let Self { count, mean, spread, .. } = self;
         if count < 8.0 {
             return Estimate::unknown();
         }
@@ -57,22 +88,31 @@ impl Sums {
             return Estimate { mean, half_width, low, high, samples, reached: sure };
         }
         let half = student(count - 1.0) * (spread / (count - 1.0) / count).sqrt();
-        let sure = if spread > 0.0 { half <= relative * mean.abs() } else { self.same() && !chance };
+        // Those that are there may differ by less than runs do; where none does, nothing is said.
+        let deviation = truth.and_then(|truth| truth.deviation).filter(|_| !self.same());
+        let half = deviation.map_or(half, |deviation| half.max(Z * deviation / count.sqrt()));
+        let sure = if half > 0.0 {
+            half <= relative * mean.abs() && (deviation.is_some() || self.even())
+        } else {
+            self.same() && !chance
+        };
         Estimate::around(mean, half, samples, sure)
     }
 }
 
-/// Measures at `times`, which do not fall; one estimate each.
+/// Measures at the times of `asks`, which do not fall; one estimate each.
 pub(super) fn at(
+    (single, asks): (&mut Single<'_>, &[Ask]),
     model: &Model,
     watch: &Watch,
     seed: u64,
     asked: &[(f64, Measure)],
     relative: f64,
     meter: &mut Meter<'_, '_>,
-) -> Result<Vec<Estimate>, Refusal> {
+) -> Result<Vec<Result<Estimate, Refusal>>, Refusal> {
     let chance = model.chance();
     let mut sums = vec![Sums::default(); asked.len()];
+    let mut known: Vec<Option<Truth>> = Vec::new();
     let mut machine = Machine::new(model, watch, seed, 0)?;
     let (mut run, mut wanted) = (0, FIRST);
     loop {
@@ -80,8 +120,7 @@ pub(super) fn at(
         for (time, measure) in asked {
             while !machine.run(*time, meter.slice())? {
                 if !meter.look(&mut machine) {
-                    let estimates = sums.iter().zip(asked).map(|(sums, asked)| estimate(*sums, asked.1, 0.0, chance));
-                    return Ok(estimates.collect());
+                    return Ok(said(&estimates(&sums, asked, 0.0, chance, &known), &known));
                 }
             }
             samples.push(match measure {
@@ -93,10 +132,25 @@ pub(super) fn at(
         run += 1;
         let goes_on = meter.look(&mut machine);
         if run >= wanted || !goes_on {
-            let estimates: Vec<Estimate> =
-                sums.iter().zip(asked).map(|(sums, asked)| estimate(*sums, asked.1, relative, chance)).collect();
-            if !goes_on || estimates.iter().zip(&sums).all(|(estimate, sums)| estimate.reached || sums.same()) {
-                return Ok(estimates);
+            if known.is_empty() && goes_on {
+                let times: Vec<f64> = asked.iter().map(|(time, _)| *time).collect();
+                let measure = |question: usize, marking: &[u64]| match asked[question].1 {
+                    Measure::Level { index, .. } => watch.level(index).now(marking),
+                    Measure::Rate(transition) => model.rate(transition, marking),
+                };
+                known = single.at(asks, &times, measure, meter);
+            }
+            let estimates = estimates(&sums, asked, relative, chance, &known);
+            let enough = |(index, sums): (usize, &Sums)| {
+                let truth = known.get(index).and_then(Option::as_ref);
+                let estimate = &estimates[index];
+                let right = estimate.reached && truth.is_none_or(|truth| truth.against(estimate).is_none());
+                // Runs that have all been the same are waited for only where it is known that they will not be.
+                let hopeful = truth.is_some_and(|truth| truth.differs_within(meter.most, relative));
+                right || sums.same() && (share(asked[index].1) || !hopeful)
+            };
+            if !goes_on || sums.iter().enumerate().all(enough) {
+                return Ok(said(&estimates, &known));
             }
             wanted += wanted / 2;
         }
@@ -104,22 +158,49 @@ pub(super) fn at(
     }
 }
 
-fn estimate(sums: Sums, measure: Measure, relative: f64, chance: bool) -> Estimate {
-    sums.estimate(matches!(measure, Measure::Level { share: true, .. }), relative, chance)
+fn share(measure: Measure) -> bool {
+    matches!(measure, Measure::Level { share: true, .. })
+}
+
+fn estimates(
+    sums: &[Sums],
+    asked: &[(f64, Measure)],
+    relative: f64,
+    chance: bool,
+    known: &[Option<Truth>],
+) -> Vec<Estimate> {
+    let estimate = |(index, sums): (usize, &Sums)| {
+        let share = share(asked[index].1);
+        sums.estimate(share, relative, chance, known.get(index).and_then(Option::as_ref))
+    };
+    sums.iter().enumerate().map(estimate).collect()
+}
+
+/// Each estimate, or why what is known is against it.
+fn said(estimates: &[Estimate], known: &[Option<Truth>]) -> Vec<Result<Estimate, Refusal>> {
+    let each = estimates.iter().enumerate();
+    each.map(|(index, estimate)| {
+        let truth = known.get(index).and_then(Option::as_ref);
+        // Where all runs are the same that is said.
+        let truth = truth.filter(|_| estimate.reached || estimate.half_width > 0.0);
+        truth.and_then(|truth| truth.against(estimate)).map_or(Ok(*estimate), Err)
+    })
+    .collect()
 }
 
 /// The time until level `goal`, a condition, holds: the mean, or the time by which it has with probability `quantile`.
 #[expect(clippy::cast_precision_loss, reason = "a count of runs")]
 pub(super) fn passage(
+    (single, ask, condition): (&mut Single<'_>, &Ask, &Condition),
     model: &Model,
     watch: &Watch,
     seed: u64,
-    goal: usize,
-    quantile: Option<f64>,
+    (goal, quantile): (usize, Option<f64>),
     relative: f64,
     meter: &mut Meter<'_, '_>,
 ) -> Result<Estimate, Refusal> {
     let mut samples: Vec<f64> = Vec::new();
+    let (mut sums, mut lost, mut known) = (Sums::default(), 0, None::<Option<Truth>>);
     let mut machine = Machine::new(model, watch, seed, 0)?;
     let (mut run, mut wanted) = (0, FIRST);
     loop {
@@ -128,18 +209,31 @@ pub(super) fn passage(
             machine.step()?;
             goes_on = !machine.is_due(meter.slice()) || meter.look(&mut machine);
         }
-        let cut = (!goes_on && machine.level(goal) == 0.0).then_some(machine.now);
+        let there = machine.level(goal) != 0.0;
+        let cut = (!goes_on && !there).then_some(machine.now);
         match (cut, quantile) {
-            (None, _) => samples.push(if machine.level(goal) == 0.0 { f64::INFINITY } else { machine.now }),
+            (None, None) if there => sums.add(machine.now),
+            (None, None) => lost += 1,
             // It comes later than all that came.
-            (Some(_), Some(_)) => samples.push(f64::INFINITY),
+            (_, Some(_)) => samples.push(if there { machine.now } else { f64::INFINITY }),
             (Some(_), None) => {}
         }
         run += 1;
         goes_on = goes_on && meter.look(&mut machine) && samples.len() < KEPT;
         if run >= wanted || !goes_on {
+            if quantile.is_none() && lost > 0 {
+                return Err(uncertain(run - lost - u64::from(cut.is_some()), run - u64::from(cut.is_some())));
+            }
+            if known.is_none() && goes_on {
+                known = Some(match quantile {
+                    None => single.passage(ask, condition, meter)?,
+                    Some(_) => single.value(ask, meter),
+                });
+            }
+            let truth = known.flatten();
             let found = match quantile {
-                None => middle(&samples, relative)?,
+                // A way that always takes as long is one of fixed times.
+                None => sums.estimate(false, relative, false, truth.as_ref()),
                 Some(quantile) => level(&mut samples.clone(), quantile, relative)
                     .map_err(|refusal| if cut.is_some() { unended() } else { refusal })?,
             };
@@ -149,8 +243,9 @@ pub(super) fn passage(
             {
                 return Err(unended());
             }
-            if !goes_on || found.reached {
-                return Ok(found);
+            let against = truth.and_then(|truth| truth.against(&found));
+            if !goes_on || found.reached && against.is_none() {
+                return against.map_or(Ok(found), Err);
             }
             wanted += wanted / 2;
         }
@@ -163,22 +258,9 @@ fn unended() -> Refusal {
     Refusal::new(Class::TooLarge, "", why)
 }
 
-fn uncertain(samples: &[f64]) -> Refusal {
-    let reached = samples.iter().filter(|sample| sample.is_finite()).count();
-    let why = format!("it was reached in {reached} of {} runs only; the others ended in a deadlock", samples.len());
+fn uncertain(reached: u64, runs: u64) -> Refusal {
+    let why = format!("it was reached in {reached} of {runs} runs only; the others ended in a deadlock");
     Refusal::new(Class::Unsupported, "", why)
-}
-
-fn middle(samples: &[f64], relative: f64) -> Result<Estimate, Refusal> {
-    let mut sums = Sums::default();
-    for sample in samples {
-        if !sample.is_finite() {
-            return Err(uncertain(samples));
-        }
-        sums.add(*sample);
-    }
-    // A way that always takes as long is one of fixed times.
-    Ok(sums.estimate(false, relative, false))
 }
 
 /// The order statistics around `quantile`.
@@ -199,7 +281,8 @@ fn level(samples: &mut [f64], quantile: f64, relative: f64) -> Result<Estimate, 
     let at = |position: f64| samples[position as usize];
     let (low, mean, high) = (at(first.floor() - 1.0), at((count * quantile).floor()), at(last.floor()));
     if !high.is_finite() {
-        return Err(uncertain(samples));
+        let reached = samples.iter().filter(|sample| sample.is_finite()).count();
+        return Err(uncertain(reached as u64, samples.len() as u64));
     }
     let half_width = (high - low) / 2.0;
     let reached = if high > low { half_width <= relative * mean } else { count >= CONSTANT };
