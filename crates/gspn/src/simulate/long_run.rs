@@ -269,6 +269,11 @@ impl Runs<'_> {
         self.runs.iter().all(|run| run.machine.next() == f64::INFINITY)
     }
 
+    /// Whether runs may differ.
+    fn chance(&self) -> bool {
+        self.model.chance() || self.runs.iter().any(|run| run.machine.drawn)
+    }
+
     /// Of the latest batches; nothing is out of balance where nothing happens any more.
     fn balance(&self) -> Balance {
         if self.dead() {
@@ -312,7 +317,7 @@ impl Runs<'_> {
             // Nothing fires any more, whichever end it is.
             let fired = matches!(self.measures[measure], Measure::Fired(_));
             // What all runs ended with, one of as many again may not.
-            if half == 0.0 && !fired && self.model.chance() {
+            if half == 0.0 && !fired && self.chance() {
                 #[expect(clippy::cast_precision_loss, reason = "a few thousand runs")]
                 let unseen = wilson(0.0, ends.len() as f64).1;
                 half = unseen * middle.abs().max(1.0);

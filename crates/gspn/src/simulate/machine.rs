@@ -12,6 +12,10 @@ use crate::{Class, Refusal};
 
 /// Immediates that are looked at while no time passes, before a run is given up.
 const TIMELESS: usize = 5_000_000;
+/// Fixed times that end so close to each other, relatively, end at the same instant: sums of them are rounded. It is no more than this
+/// part of the least fixed time, of which many may go by in a row.
+const INSTANT: f64 = 1e-12;
+const OF_LEAST: f64 = 1e-3;
 
 /// Something whose mean over time is wanted.
 #[derive(Debug, Clone)]
@@ -88,6 +92,8 @@ pub(super) struct Machine<'a> {
     rates: Vec<f64>,
     streams: Vec<Stream>,
     choice: Stream,
+    /// Whether it was drawn, in any run, which of several fixed times that ended at once came first, and that may matter.
+    pub(super) drawn: bool,
     /// A tree of minima; the clocks are its leaves, from [`Machine::leaves`] on.
     clocks: Vec<f64>,
     leaves: usize,
@@ -114,6 +120,7 @@ impl<'a> Machine<'a> {
             rates: vec![0.0; slots],
             streams: model.streams.iter().map(|name| Stream::new(seed, run, *name)).collect(),
             choice: Stream::new(seed, run, 0),
+            drawn: false,
             clocks: vec![f64::INFINITY; 2 * leaves],
             leaves,
             touched: Vec::new(),
@@ -192,7 +199,12 @@ impl<'a> Machine<'a> {
                 node += 1;
             }
         }
-        let slot = node - self.leaves;
+        let mut slot = node - self.leaves;
+        if let Some(least) = self.model.least
+            && self.is_fixed(slot)
+        {
+            slot = self.one_of_those_at_once(slot, first, least);
+        }
         self.now = first;
         self.firings += 1;
         self.rates[slot] = 0.0;
@@ -223,6 +235,61 @@ impl<'a> Machine<'a> {
             signal.value = self.watch.levels[index as usize].now(&self.marking);
         }
         Ok(())
+    }
+
+    fn is_fixed(&self, slot: usize) -> bool {
+        self.model.timed.get(slot).is_some_and(|it| matches!(self.model.parts[*it as usize].time, Time::Fixed(_)))
+    }
+
+    /// Of the fixed times that end at the same instant as that of `slot`, which is the `first`, one of which each is as likely. The others keep
+    /// their clocks, and are at once the next, where they are still enabled.
+    fn one_of_those_at_once(&mut self, slot: usize, first: f64, least: f64) -> usize {
+        let last = first + (INSTANT * first).min(OF_LEAST * least);
+        let mut at_once = Vec::new();
+        let mut node = self.leaves + slot;
+        // Beside the way up stands all that is not on it.
+        while node > 1 {
+            if self.clocks[node ^ 1] <= last {
+                self.until(node ^ 1, last, &mut at_once);
+            }
+            node /= 2;
+        }
+        if at_once.is_empty() {
+            return slot;
+        }
+        at_once.push(slot);
+        at_once.sort_unstable();
+        let part = |slot: &usize| &self.model.parts[self.model.timed[*slot] as usize];
+        let has_say = |slot: &usize| {
+            let part = part(slot);
+            let others = |other: &u32| *other as usize != *slot && at_once.contains(&(*other as usize));
+            !part.wakes.is_empty() || part.dependants.iter().any(others)
+        };
+        self.drawn |= at_once.iter().any(has_say);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "the number of one of a few clocks"
+        )]
+        let drawn = (self.choice.uniform() * at_once.len() as f64) as usize;
+        at_once.get(drawn).copied().unwrap_or(slot)
+    }
+
+    /// The slots of fixed times below `node` of the tree that end by `last`.
+    fn until(&self, node: usize, last: f64, found: &mut Vec<usize>) {
+        if node >= self.leaves {
+            let slot = node - self.leaves;
+            if self.is_fixed(slot) {
+                found.push(slot);
+            }
+            return;
+        }
+        for below in [2 * node, 2 * node + 1] {
+            if self.clocks[below] <= last {
+                self.until(below, last, found);
+            }
+        }
     }
 
     fn fire(&mut self, transition: u32) -> Result<(), Refusal> {

@@ -52,6 +52,8 @@ pub(super) struct Model {
     pub(super) names: Vec<String>,
     /// [`named`] of the transition in each slot.
     pub(super) streams: Vec<u64>,
+    /// Where two or more have fixed times, so that these may end at the same instant: the least of them.
+    pub(super) least: Option<f64>,
 }
 
 impl Part {
@@ -141,6 +143,11 @@ impl Model {
             }
         }
         let parts = all.map(|index| part(net, index, &slots, &readers)).collect();
+        let fixed = net.transitions.iter().filter_map(|it| match it.kind {
+            Kind::Deterministic { delay } => Some(delay),
+            _ => None,
+        });
+        let several = fixed.clone().nth(1).is_some();
         Self {
             initial: net.places.iter().map(|place| place.tokens).collect(),
             parts,
@@ -148,6 +155,7 @@ impl Model {
             streams: timed.iter().map(|index| named(&net.transitions[*index].name)).collect(),
             timed: timed.into_iter().map(number).collect(),
             names: net.transitions.iter().map(|it| it.name.clone()).collect(),
+            least: fixed.reduce(f64::min).filter(|_| several),
         }
     }
 }

@@ -110,7 +110,6 @@ pub(super) fn at(
     relative: f64,
     meter: &mut Meter<'_, '_>,
 ) -> Result<Vec<Result<Estimate, Refusal>>, Refusal> {
-    let chance = model.chance();
     let mut sums = vec![Sums::default(); asked.len()];
     let mut known: Vec<Option<Truth>> = Vec::new();
     let mut machine = Machine::new(model, watch, seed, 0)?;
@@ -120,7 +119,7 @@ pub(super) fn at(
         for (time, measure) in asked {
             while !machine.run(*time, meter.slice())? {
                 if !meter.look(&mut machine) {
-                    return Ok(said(&estimates(&sums, asked, 0.0, chance, &known), &known));
+                    return Ok(said(&estimates(&sums, asked, 0.0, model.chance() || machine.drawn, &known), &known));
                 }
             }
             samples.push(match measure {
@@ -140,7 +139,7 @@ pub(super) fn at(
                 };
                 known = single.at(asks, &times, measure, meter);
             }
-            let estimates = estimates(&sums, asked, relative, chance, &known);
+            let estimates = estimates(&sums, asked, relative, model.chance() || machine.drawn, &known);
             let enough = |(index, sums): (usize, &Sums)| {
                 let truth = known.get(index).and_then(Option::as_ref);
                 let estimate = &estimates[index];
