@@ -22,6 +22,8 @@ use crate::{Budget, Class, Net, Refusal};
 
 /// How far the whole population may be off, relatively, for its flow to say anything.
 const VALID: f64 = 0.1;
+/// What other powers of the tokens may add to an error that is told from two of them.
+const MARGIN: f64 = 1.1;
 /// A relative distance that need not fall further.
 const CLOSE: f64 = 1e-3;
 
@@ -127,11 +129,28 @@ fn relative(distance: f64, of: f64) -> f64 {
     if distance == 0.0 { 0.0 } else { (distance / of).abs() }
 }
 
+/// How far a population of the square of `root` tokens may be off its flow, as a part of that, where two smaller ones, with such roots, are off
+/// by so much, with a sign, and known to so much. What chance makes at a bend falls with one over the root of the tokens, and elsewhere with one
+/// over the tokens: where these have different signs a small population may be off by next to nothing.
+fn extrapolated(small: (f64, f64, f64), large: (f64, f64, f64), root: f64) -> f64 {
+    let apart = 1.0 / small.0 - 1.0 / large.0;
+    let parts = |small_off: f64, large_off: f64| {
+        let (one, other) = (small_off * small.0, large_off * large.0);
+        let fast = (one - other) / apart;
+        ((other - fast / large.0).abs() + (fast / root).abs()) / root
+    };
+    [(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)]
+        .map(|(up, other)| parts(small.1 + up * small.2, large.1 + other * large.2))
+        .into_iter()
+        .fold(0.0, f64::max)
+}
+
 /// The value, which as a number is so far `off`, with its error, or why it says nothing.
 fn checked((value, off): (f64, f64), all: u64, question: usize, populations: &[Finite]) -> Result<Fluid, String> {
     let mut checked = Vec::new();
     let mut errors: Vec<f64> = Vec::new();
     let mut error = 0.0_f64;
+    let mut signed: Vec<(f64, f64, f64)> = Vec::new();
     for finite in populations {
         let Some((mean, half_width, fluid)) = finite.values.get(question).copied().flatten() else {
             return Err(format!("a population of {} tokens was neither solved nor simulated", finite.tokens));
@@ -140,6 +159,8 @@ fn checked((value, off): (f64, f64), all: u64, question: usize, populations: &[F
         errors.push(far);
         // It falls with one over the root of the tokens, or faster.
         error = error.max(far * (float(finite.tokens.max(1)) / float(all.max(1))).sqrt());
+        let off = |distance: f64| if distance == 0.0 { 0.0 } else { distance / fluid.abs() };
+        signed.push((float(finite.tokens.max(1)).sqrt(), off(mean - fluid), off(half_width)));
         let by = if finite.exact { "solved" } else { "simulated" };
         checked.push(Checked { tokens: finite.tokens, mean, half_width, fluid, by });
     }
@@ -150,6 +171,9 @@ fn checked((value, off): (f64, f64), all: u64, question: usize, populations: &[F
             "the flow is not where populations tend to: of {} tokens it is {small:.1e} off, of {} still {large:.1e}",
             checked[0].tokens, checked[1].tokens
         ));
+    }
+    if let [small, large] = signed.as_slice() {
+        error = error.max(MARGIN * extrapolated(*small, *large, float(all.max(1)).sqrt()));
     }
     // Neither falls with the tokens: how far the equations are off, and how differently the larger of the small ones flows, where its servers
     // could not be divided as its tokens were.
