@@ -243,3 +243,32 @@ fn derivatives_of_a_wide_net_are_those_of_differences() {
         }
     }
 }
+
+/// Where each state counts the same, no rate changes the mean: rounding has no say in it, though rates are far apart.
+#[test]
+fn what_is_the_same_everywhere_has_no_slope() {
+    let timed = |name: &str, rate: f64, from: serde_json::Value, to: serde_json::Value| serde_json::json!({"name": name, "kind": "timed", "rate": rate, "in": from, "out": to});
+    let slope = |id: &str, of: serde_json::Value, by: &str| serde_json::json!({"id": id, "kind": "sensitivity", "wrt": by, "of": of});
+    let tokens = serde_json::json!({"kind": "mean_tokens", "place": "p0"});
+    let later = serde_json::json!({"kind": "mean_tokens", "place": "p0", "at": 3.0});
+    let surely = serde_json::json!({"kind": "prob", "where": []});
+    let beside = serde_json::json!({"kind": "throughput", "transition": "beside"});
+    let document = serde_json::json!({"net": {
+        "places": [{"name": "p0", "tokens": 2}, {"name": "p1", "tokens": 3}, {"name": "p2"}, {"name": "p3", "tokens": 1}],
+        "transitions": [
+            timed("t0", 1.675_188_703_652_834_6e-5, serde_json::json!({"p1": 1}), serde_json::json!({"p2": 1})),
+            timed("t1", 0.000_801_767_406_445_326_7, serde_json::json!({"p1": 2}), serde_json::json!({"p1": 1, "p2": 1})),
+            timed("t2", 366.323_880_448_205_4, serde_json::json!({"p1": 1}), serde_json::json!({"p3": 1})),
+            timed("t3", 0.149_308_052_243_251_26, serde_json::json!({"p0": 1, "p3": 1}), serde_json::json!({"p0": 1, "p1": 1})),
+            timed("beside", 0.3, serde_json::json!({"p0": 1}), serde_json::json!({"p0": 1}))]},
+        "ask": [slope("tokens", tokens, "t2"), slope("later", later, "t2"), slope("surely", surely, "t2"),
+            slope("beside", beside.clone(), "t2"), slope("own", beside, "beside")]});
+    let document = gspn::json::read(document.to_string().as_bytes()).unwrap();
+    let answer =
+        ask::answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut |_| true)).unwrap();
+    for (id, wanted) in [("tokens", 0.0), ("later", 0.0), ("surely", 0.0), ("beside", 0.0), ("own", 1.0)] {
+        let Some(Value::Number(value)) = answer.values.get(id) else { panic!("{id}: {:?}", answer.unanswered) };
+        assert!((value - wanted).abs() <= 1e-12 * wanted, "{id}: {value}, and {wanted} is wanted");
+        assert!(!answer.error.contains_key(id), "{id}: {answer:?}");
+    }
+}

@@ -111,6 +111,10 @@ impl Solved {
         }
         let bytes = |worth: &[Known]| worth.iter().flat_map(|(_, found)| found).map(|(_, worth)| worth.bytes()).sum();
         if !self.worth.iter().any(|(question, _)| question == of) {
+            if self.constant(of) {
+                // Of firings that are alike everywhere the rate alone says how many they are.
+                return Ok(self.direct(of, by, budget)? / rate);
+            }
             if bytes(&self.worth) > budget.limits().bytes / PART_KEPT {
                 self.worth.clear();
             }
@@ -133,13 +137,23 @@ impl Solved {
             if *value == 0.0 {
                 return Err(chain::of_nothing());
             }
-            let why = format!("{rounding:.1e} of {change:.1e} may be off: rates are too far apart");
+            let why = format!(
+                "times the rate it comes out as {change:.1e}, and rounding may have made {rounding:.1e} of that: rates are too far apart"
+            );
             return Err(Refusal::new(Class::TooLarge, "", why));
         }
         if rounding > ROUNDING * change.abs() {
             self.solution.rounded(if change == 0.0 { 1.0 } else { rounding / change.abs() });
         }
         Ok(change / rate)
+    }
+
+    /// Whether each state counts the same for a mean, so that it does not matter how likely they are.
+    fn constant(&self, of: &Question) -> bool {
+        let mean =
+            matches!(of, Question::MeanTokens { .. } | Question::Probability { .. } | Question::Throughput { .. });
+        let rewards = if mean { self.reward(of) } else { Vec::new() };
+        rewards.split_first().is_some_and(|(first, others)| others.iter().all(|other| other == first))
     }
 
     /// How the firings that are asked for change by themselves with a factor on the rate of `by`.
