@@ -178,3 +178,46 @@ fn the_schema_has_a_version_and_demands_an_input_of_infinitely_many_servers() {
     assert_eq!(timed["then"]["required"][0], "in");
     assert_eq!(timed["then"]["properties"]["in"]["minProperties"], 1);
 }
+
+/// Each of these is refused by the reader, and the schema says why.
+#[test]
+fn the_schema_says_what_the_reader_refuses() {
+    let schema: serde_json::Value = serde_json::from_str(json::SCHEMA).unwrap();
+    let transition = |at: usize| &schema["$defs"]["transition"]["oneOf"][at]["properties"];
+    assert_eq!(transition(1)["priority"]["maximum"], u32::MAX);
+    assert_eq!(transition(3)["erlang"]["properties"]["k"]["maximum"], u32::MAX);
+    assert!(transition(3)["hyper"]["description"].as_str().is_some_and(|text| text.contains("add up to 1")));
+    let sensitivity = schema["$defs"]["question"]["oneOf"].as_array().unwrap().last().unwrap();
+    let of = sensitivity["properties"]["of"]["allOf"].as_array().unwrap();
+    assert_eq!(of[1]["not"]["required"][0], "id");
+    assert_eq!(of[2]["not"]["properties"]["kind"]["const"], "sensitivity");
+    assert_eq!(schema["properties"]["ask"]["items"]["allOf"][1]["required"][0], "id");
+
+    let refused = |own: &serde_json::Value, ask: &serde_json::Value| {
+        let mut one = serde_json::json!({"name": "t", "in": {"a": 1}});
+        one.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        let other = serde_json::json!({"name": "u", "kind": "timed", "rate": 1, "in": {"a": 1}});
+        let net = serde_json::json!({"places": [{"name": "a"}], "transitions": [one, other]});
+        json::read(serde_json::json!({"net": net, "ask": [ask]}).to_string().as_bytes()).err()
+    };
+    let plain = serde_json::json!({"kind": "immediate"});
+    let mean = serde_json::json!({"kind": "mean_tokens", "place": "a"});
+    let slope =
+        |id: &str, of: &serde_json::Value| serde_json::json!({"id": id, "kind": "sensitivity", "wrt": "u", "of": of});
+    assert_eq!(refused(&plain, &slope("s", &mean)), None);
+    let mut named = mean.clone();
+    named["id"] = serde_json::json!("m");
+    assert_eq!(refused(&plain, &named), None);
+    let mut inner = slope("s", &mean);
+    inner.as_object_mut().unwrap().remove("id");
+    for (own, ask) in [
+        (serde_json::json!({"kind": "immediate", "priority": 4_294_967_296_u64}), &named),
+        (serde_json::json!({"kind": "phase", "hyper": [[0.5, 1], [0.4, 2]]}), &named),
+        (serde_json::json!({"kind": "phase", "erlang": {"k": 4_294_967_296_u64, "rate": 1}}), &named),
+        (plain.clone(), &mean),
+        (plain.clone(), &slope("s", &named)),
+        (plain.clone(), &slope("s", &inner)),
+    ] {
+        assert_eq!(refused(&own, ask).map(|refusal| refusal.class), Some(Class::Invalid), "{own} {ask}");
+    }
+}
