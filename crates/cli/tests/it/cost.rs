@@ -1,5 +1,7 @@
 //! `trapkey cost` and `trapkey reproduce`: models in, nets and numbers out.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::Scene;
