@@ -17,16 +17,18 @@ pub(super) const VAGUE: f64 = 0.05;
 /// The part of the time left that solving takes at most,
 const PART: f64 = 0.25;
 /// and how often it is asked for the time, every few milliseconds.
-const LOOKS: u32 = 1_000;
+pub(super) const LOOKS: u32 = 1_000;
+/// The same for values alone, each of which takes its own solution with fixed times: a simulation is over sooner than that.
+pub(super) const FEW_LOOKS: u32 = 200;
 
 /// Values of questions about the long run, each with how far it may be off; nothing of those that are not known.
 #[derive(Debug)]
 pub(super) struct Known(Vec<Option<(f64, f64)>>);
 
 impl Known {
-    /// Solves what is asked about the long run of `net`, within `limits`.
-    pub(super) fn of(net: &Net, asks: &[Ask], limits: Limits, meter: &mut Meter<'_, '_>) -> Self {
-        let answer = within(limits, meter, |budget| ask::answer(net, asks, budget)).unwrap_or_default();
+    /// Solves what is asked about `net`, within `limits` and `most` looks at the clock.
+    pub(super) fn of(net: &Net, asks: &[Ask], limits: Limits, most: u32, meter: &mut Meter<'_, '_>) -> Self {
+        let answer = within(limits, most, meter, |budget| ask::answer(net, asks, budget)).unwrap_or_default();
         let value = |ask: &Ask| match answer.values.get(&ask.id) {
             Some(Value::Number(value)) => {
                 let error = answer.error.get(&ask.id).copied().unwrap_or_default();
@@ -49,14 +51,19 @@ impl Known {
     }
 }
 
-/// Does `work` within `limits`, in a part of the time that the questions have which are simulated now.
-pub(super) fn within<T>(limits: Limits, meter: &mut Meter<'_, '_>, work: impl FnOnce(&mut Budget<'_>) -> T) -> T {
+/// Does `work` within `limits` and `most` looks at the clock, in a part of the time that the questions have which are simulated now.
+pub(super) fn within<T>(
+    limits: Limits,
+    most: u32,
+    meter: &mut Meter<'_, '_>,
+    work: impl FnOnce(&mut Budget<'_>) -> T,
+) -> T {
     let gone = meter.budget.gone();
     let (until, mut looks) = (gone + (meter.until.min(1.0) - gone).max(0.0) * PART, 0);
     let outer = &mut *meter.budget;
     let mut go_on = |progress| {
         looks += 1;
-        looks < LOOKS && outer.gone() <= until && outer.look(progress).is_ok()
+        looks < most && outer.gone() <= until && outer.look(progress).is_ok()
     };
     work(&mut Budget::new(limits, &mut go_on))
 }

@@ -7,7 +7,7 @@
 
 use super::balance::{Balance, Drift, Moment};
 use super::figures::{alike, alike_inside, half_width, mean, settled, spread, wilson};
-use super::known::{self, Known};
+use super::known::{self, Known, LOOKS};
 use super::machine::{Level, Machine, Watch};
 use super::model::Model;
 use super::passing::{self, LIMITS, Passing};
@@ -127,7 +127,7 @@ pub(super) fn simulate(
         let dead = all.dead();
         if done {
             // Once, and not where the limit came before.
-            known.get_or_insert_with(|| Known::of(net, asks, LIMITS, meter));
+            known.get_or_insert_with(|| Known::of(net, asks, LIMITS, LOOKS, meter));
         }
         let against = |measure: usize, look: &Look| known.as_ref()?.against(measure, &look.estimate);
         let hidden = |measure: usize| drifts.iter().find(|drift: &&Drift| drift.hides(all.level(measure)));

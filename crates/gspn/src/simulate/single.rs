@@ -5,7 +5,7 @@
 //! How much runs differ says how many are needed; of a net that is small that is known without them.
 
 use super::figures::Z;
-use super::known::{self, Known};
+use super::known::{self, FEW_LOOKS, Known, LOOKS};
 use super::passing::LIMITS;
 use super::{Estimate, Meter};
 use crate::ask::{Ask, Condition, Solution, certainly};
@@ -42,7 +42,7 @@ impl<'a> Single<'a> {
                 return None;
             }
             let aim = Aim { one_order: true, counts: false };
-            let space = known::within(LIMITS, meter, |budget| explore_for(aim, net, 1, &[], &[], budget));
+            let space = known::within(LIMITS, LOOKS, meter, |budget| explore_for(aim, net, 1, &[], &[], budget));
             space.ok().map(Solution::new)
         });
         solution.as_mut()
@@ -56,10 +56,12 @@ impl<'a> Single<'a> {
         measure: impl Fn(usize, &[u64]) -> f64,
         meter: &mut Meter<'_, '_>,
     ) -> Vec<Option<Truth>> {
-        let Some(solution) = self.solution(meter) else { return truths(&Known::of(self.net, asks, LIMITS, meter)) };
+        let Some(solution) = self.solution(meter) else {
+            return truths(&Known::of(self.net, asks, LIMITS, FEW_LOOKS, meter));
+        };
         let truth = |(question, time): (usize, &f64)| {
             let rewards = solution.map(|marking| measure(question, marking));
-            let (value, off, squares) = known::within(LIMITS, meter, |budget| {
+            let (value, off, squares) = known::within(LIMITS, LOOKS, meter, |budget| {
                 solution.make_room(time.to_bits(), budget);
                 let value = solution.mean(Some(*time), &rewards, budget)?;
                 let off = solution.off();
@@ -90,7 +92,7 @@ impl<'a> Single<'a> {
         let Some(solution) = self.solution(meter) else { return Ok(self.value(ask, meter)) };
         let goal = solution.holds(condition);
         let (chain, initial) = (solution.space.chain(), solution.space.initial());
-        let found = known::within(LIMITS, meter, |budget| chain::moments(chain, initial, &goal, budget));
+        let found = known::within(LIMITS, LOOKS, meter, |budget| chain::moments(chain, initial, &goal, budget));
         let Ok((reached, squares)) = found else { return Ok(None) };
         let value = certainly(&reached)?;
         let deviation = (squares - value * value).max(0.0).sqrt();
@@ -100,7 +102,7 @@ impl<'a> Single<'a> {
 
     /// What `solve` says of a question; how much runs differ it does not say.
     pub(super) fn value(&self, ask: &Ask, meter: &mut Meter<'_, '_>) -> Option<Truth> {
-        truths(&Known::of(self.net, std::slice::from_ref(ask), LIMITS, meter)).pop().flatten()
+        truths(&Known::of(self.net, std::slice::from_ref(ask), LIMITS, FEW_LOOKS, meter)).pop().flatten()
     }
 }
 
