@@ -102,8 +102,9 @@ impl Calibration {
                 let off = if line == mean { 0.0 } else { (line / mean - 1.0).abs() };
                 // Digits of the file and of the sums.
                 if off > law.residual * (1.0 + 1e-6) + 1e-9 {
+                    let is = if mean == 0.0 { "0".to_owned() } else { format!("{off} off the line") };
                     let why = format!(
-                        "is {}, but the measured mean with {} bytes is {off} off the line: measure again, or leave out the law",
+                        "is {}, but the measured mean with {} bytes is {is}: measure again, or leave out the law",
                         law.residual, step.bytes
                     );
                     return Err(invalid(&format!("{place}.residual"), why));
