@@ -1,6 +1,7 @@
 //! The limit of memory holds for the process, not only for what is counted.
 #![cfg(target_os = "linux")]
 
+#[path = "it/machines/mod.rs"]
 mod machines;
 
 use std::process::Command;

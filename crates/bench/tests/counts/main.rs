@@ -3,12 +3,12 @@
 
 mod lengths;
 mod service;
-#[path = "../../../client/tests/support/mod.rs"]
+#[path = "../../../client/tests/it/support/mod.rs"]
 #[allow(dead_code, reason = "the pretend authority is for tests of the client")]
 mod support;
 mod tls;
 mod wire;
-#[path = "../../../client/tests/support/world.rs"]
+#[path = "../../../client/tests/it/support/world.rs"]
 #[allow(dead_code, reason = "some people are for tests of the client")]
 mod world;
 

@@ -1,0 +1,36 @@
+//! All tests of the engine but those of the memory of a process: one program, so that it is linked once and its slowest tests run beside others.
+
+mod asked;
+mod bounds;
+mod by_hand;
+mod closed_forms;
+mod derivatives;
+mod documents;
+mod firing;
+mod fluid;
+mod formats;
+mod growth;
+mod large;
+mod long_times;
+mod lump;
+mod machines;
+mod made;
+mod many_late;
+mod naive;
+mod packing;
+mod peers;
+mod product;
+mod rare;
+mod refusals;
+mod regenerative;
+mod renewal;
+mod saved_files;
+mod scored;
+mod settling;
+mod simulation;
+mod simulation_at_once;
+mod simulation_random;
+mod simulation_rare;
+mod structure;
+mod traces;
+mod turning;
