@@ -5,7 +5,7 @@
 //! follow each other again and again, until they have used up a place that grows with n, are done `times + more · n` times.
 
 use super::compiled::{Compiled, Immediate, Timed};
-use super::proof::Step;
+use super::proof::{Step, is_dead};
 use crate::net::{Arc, Rate};
 
 /// Firings that are done again and again together, at most.
@@ -161,7 +161,8 @@ fn fires(net: &Compiled, firing: usize, at: &impl Fn(usize) -> Option<Ends>) -> 
     let first = |other: &&Immediate| own.is_none_or(|own| other.priority > own.priority);
     for other in net.immediates.iter().filter(first) {
         let other = &net.fires[other.transition];
-        if !every(&other.inputs, Ends::lacks)?.contains(&true)
+        if !is_dead(other)
+            && !every(&other.inputs, Ends::lacks)?.contains(&true)
             && !every(&other.inhibitors, Ends::holds)?.contains(&true)
         {
             return Some(false);

@@ -1,7 +1,8 @@
 //! Proofs that a net has no end: a way that can be gone for ever.
 
 use super::climb::climbs;
-use super::compiled::Compiled;
+use super::compiled::{Compiled, Fire};
+use crate::net::Arc;
 use crate::{Class, Refusal};
 
 /// One firing on a way: the marking it happened in, and the transition.
@@ -42,8 +43,15 @@ fn repeats(net: &Compiled, steps: &[&Step], growth: &[bool]) -> bool {
 /// Whether no number of tokens in the places that grow enables `transition`, which is not enabled in `marking` or not urgent there.
 fn stays_off(net: &Compiled, transition: usize, marking: &[u64], growth: &[bool]) -> bool {
     let fire = &net.fires[transition];
-    fire.inputs.iter().any(|arc| !growth[arc.place] && marking[arc.place] < arc.count)
+    is_dead(fire)
+        || fire.inputs.iter().any(|arc| !growth[arc.place] && marking[arc.place] < arc.count)
         || fire.inhibitors.iter().any(|arc| marking[arc.place] >= arc.count)
+}
+
+/// Whether what it needs of one place is as much as stops it.
+pub(super) fn is_dead(fire: &Fire) -> bool {
+    let stops = |needed: &Arc| fire.inhibitors.iter().any(|arc| arc.place == needed.place && arc.count <= needed.count);
+    fire.inputs.iter().any(stops)
 }
 
 /// # Errors

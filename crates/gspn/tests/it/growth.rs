@@ -261,3 +261,24 @@ fn machines_made_by_chance_with_few_markings_are_never_said_to_grow() {
     println!("{finite} finite, {unbounded} unbounded, {climbing} climbing");
     assert!(finite > 1_000 && unbounded > 300 && climbing > 50, "{finite} {unbounded} {climbing}");
 }
+
+/// Two counters that empty each other, and grow by one each time; an immediate that needs more of one than stops it changes nothing.
+#[test]
+fn what_never_fires_hides_no_growth() {
+    let rows: [Row<'_>; 4] = [
+        ("up", 0, &[("x", 1)], &[("y", 1), ("a", 1)], &[("b", 1)]),
+        ("over", 0, &[("y", 1), ("a", 1)], &[("y", 1), ("b", 1)], &[]),
+        ("turn", 0, &[("y", 1)], &[("x", 1)], &[("a", 1)]),
+        ("back", 0, &[("x", 1), ("b", 1)], &[("x", 1), ("a", 1)], &[]),
+    ];
+    let places = [("a", 1), ("b", 0), ("x", 1), ("y", 0)];
+    let dead: Row<'_> = ("dead", 1, &[("a", 10)], &[("x", 1)], &[("a", 9)]);
+    for rows in [rows.to_vec(), [rows.as_slice(), &[dead]].concat()] {
+        let refused = refusal(&net(&places, &rows), 100_000).unwrap();
+        assert_eq!(refused.class, Class::Unbounded, "{refused:?}");
+    }
+    // One that fires once there are ten takes the growth away, or stays.
+    let fires: Row<'_> = ("fires", 1, &[("a", 10)], &[], &[("a", 11)]);
+    let refused = refusal(&net(&places, &[rows.as_slice(), &[fires]].concat()), 100_000);
+    assert!(refused.is_none_or(|it| it.class != Class::Unbounded));
+}
