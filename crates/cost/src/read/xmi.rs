@@ -8,6 +8,7 @@ mod combined;
 mod messages;
 mod ordered;
 mod resources;
+mod spans;
 mod stereotypes;
 mod structure;
 mod vsl;

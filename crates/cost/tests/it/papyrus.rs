@@ -26,6 +26,11 @@ fn check(text: &str, (from, to): (&str, &str), class: Class, part: &str) {
     assert!(fault.line.is_some(), "{fault}");
 }
 
+/// The line of [`READINGS`] in which this stands.
+fn line(part: &str) -> &'static str {
+    READINGS.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}"))
+}
+
 fn solved(model: &Model) -> Solution {
     let mut go_on = |_| true;
     solve(&weave(model), &mut Budget::new(Limits::default(), &mut go_on)).unwrap_or_else(|fault| panic!("{fault}"))
@@ -44,6 +49,36 @@ fn work_stands_on_executions() {
     let busy: Vec<f64> = found.nodes.iter().map(|node| node.utilisation).collect();
     assert!((busy[0] - found.throughput * 0.004 / 2.0).abs() < 1e-9, "{busy:?}");
     assert!((busy[1] - found.throughput * 0.006).abs() < 1e-9, "{busy:?}");
+}
+
+/// Work is laid where its fragment stands: what its ends say else would be lost.
+#[test]
+fn an_execution_begins_and_ends_where_it_stands() {
+    let storing = line("name=\"storing\"");
+    let (sent, received) = (line("name=\"s1\""), line("name=\"r1\""));
+    // Started by the message itself, as other tools have it, and between its ends.
+    let by_message = storing.replace("_Sc5rhU4KqxEfGxkMzEJQgn", "_grFcDG4KqxEfGxGCjSR0yb");
+    let usual = READINGS.replacen(storing, &by_message, 1);
+    assert_eq!(solved(&model(&usual)).response, solved(&model(READINGS)).response);
+    let between = usual.replacen(&by_message, "", 1).replacen(received, &format!("{by_message}\n{received}"), 1);
+    assert_eq!(solved(&model(&between)).response, solved(&model(READINGS)).response);
+
+    let moved =
+        |before: &str| usual.replacen(&by_message, "", 1).replacen(before, &format!("{by_message}\n{before}"), 1);
+    let refused = |text: &str, class, why: &str| check(text, ("", ""), class, &format!("execution storing: {why}"));
+    refused(&moved(sent), Class::Invalid, "it stands before `r1`, which starts it");
+    refused(&moved("<message xmi:type"), Class::Invalid, "it stands behind `s2`, which is sent when it ends");
+    let alone = |fragment: &str| {
+        format!(
+            "<fragment xmi:type=\"uml:CombinedFragment\" xmi:id=\"_strict\" interactionOperator=\"strict\"><operand xmi:type=\"uml:InteractionOperand\" xmi:id=\"_op\">{fragment}</operand></fragment>"
+        )
+    };
+    let inside = usual.replacen(&by_message, &alone(&by_message), 1);
+    refused(&inside, Class::Invalid, "its `start`, `r1`, is not where it stands");
+    let elsewhere = usual.replacen("start=\"_grFcDG4KqxEfGxGCjSR0yb\"", "start=\"_7rupGC4KqxEfGxKPeSA2sX\"", 1);
+    refused(&elsewhere, Class::Invalid, "its `start`, `parsingStart`, is on another lifeline");
+    let nowhere = usual.replacen("start=\"_grFcDG4KqxEfGxGCjSR0yb\"", "start=\"_nobody\"", 1);
+    refused(&nowhere, Class::NoSuchName, "its `start` is `_nobody`, which is no occurrence of this file");
 }
 
 #[test]
@@ -666,7 +701,9 @@ fn a_lifeline_does_not_do_before_a_message_what_is_laid_behind_it() {
         let part = format!(
             "occurrence r1: on the lifeline `Archive` it comes behind `{behind}`, and what is done follows the order of the fragments, each message arriving before the next step: put them in this order"
         );
-        check(&order(names), ("r1", "r1"), Class::Invalid, &part);
+        // Where `storing` ends says something of `s2`, too.
+        let text = order(names).replacen("finish=\"_RDCMUZ4KqxEfGxkpJFZJeX\"", "", 1);
+        check(&text, ("r1", "r1"), Class::Invalid, &part);
     }
     // One that says nothing takes no time.
     let text = order(["parsingStart", "parsing", "s1", "storingStart", "storing", "r1", "s2", "r2"]);

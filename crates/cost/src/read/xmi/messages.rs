@@ -33,6 +33,7 @@ impl<'a> Reader<'a> {
         let mut words = self.lines.words(fragment, "execution");
         if !self.aside {
             self.named(fragment, &words)?;
+            self.spans(fragment, &words)?;
         }
         let on = references(fragment, "covered");
         if on.len() > 1 {

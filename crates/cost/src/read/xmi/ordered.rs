@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Where an occurrence stands in what is done: a message arrives before what follows its sending.
-    fn done(&self, occurrence: Node<'a, 'a>) -> (Node<'a, 'a>, bool) {
+    pub(super) fn done(&self, occurrence: Node<'a, 'a>) -> (Node<'a, 'a>, bool) {
         let message = reference(occurrence, "message").and_then(|id| self.by_id.get(id));
         let received = message.filter(|it| reference(**it, "receiveEvent") == attribute(occurrence, "id"));
         let sent = received.and_then(|it| reference(*it, "sendEvent")).and_then(|id| self.by_id.get(id));
