@@ -2,7 +2,7 @@
 //!
 //! *Long ones last.* Nobody knows before how long a setting takes, and one of a million markings must not use up the time of a thousand
 //! others. So whoever has looked at the clock many times as often as any that is done already is put back, and begun anew when the others
-//! are done; what is put back again and again may look more often each time, and so little is done in vain. When the time is over, those
+//! are done; what is put back again and again may look more often each time, much more where nothing was done meanwhile, and so little is done in vain. When the time is over, those
 //! that are not done have no answer; the others have theirs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,8 +13,9 @@ use crate::{Class, Fault};
 
 /// Settings that a thread takes at a time, at most; of few, which may take seconds each, fewer.
 const BLOCK: usize = 16;
-/// Looks at the clock after which the first one is put back.
-const LOOKS: u64 = 1000;
+/// Looks at the clock after which the first one is put back: what takes no time is done with fewer, and a hundred that take long are soon put
+/// back.
+const LOOKS: u64 = 32;
 /// A setting may take so many times as many as the longest that is done, and as many times more when it is begun anew.
 const LONGER: u64 = 16;
 
@@ -144,7 +145,9 @@ impl Effort<'_> {
                 }
             }
             left.sort_unstable();
-            least = most.now().saturating_mul(LONGER);
+            // As long as some are done there may be others like them among those that were put back.
+            let longer = if most.longest.load(Ordering::Relaxed) > 0 { 2 } else { LONGER };
+            least = most.now().saturating_mul(longer);
         }
         Ok(all.into_iter().flatten().collect())
     }
@@ -226,6 +229,24 @@ mod tests {
         assert!(made.unwrap().iter().all(Result::is_ok));
         assert_eq!(told.into_inner(), 50);
         assert!(looks.load(Ordering::Relaxed) < 50 * 20_000 * 3 / 2, "{looks:?}");
+    }
+
+    /// Some are done at once, however many of the others take so long that time is over with the first of them.
+    #[test]
+    fn what_takes_no_time_is_done_first() {
+        for threads in [1, 2] {
+            let left = AtomicU64::new(20_000);
+            let go_on = |_| left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1)).is_ok();
+            let effort = Effort { limits: Limits::default(), threads, go_on: &go_on };
+            let short = |number: usize| number % 10 == 3;
+            let made = effort.each_alone(60, &|_| (), |number, budget| {
+                look(budget, if short(number) { 5 } else { 15_000 })?;
+                Ok(number)
+            });
+            for (number, made) in made.unwrap().into_iter().enumerate().filter(|(number, _)| short(*number)) {
+                assert!(made.is_ok(), "{number} {made:?}");
+            }
+        }
     }
 
     #[test]
