@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::alone::Alone;
 use super::figures::Solved;
 use super::service::Service;
-use super::simulated::{self, FOR_SLOPES, Figure};
+use super::simulated::{self, FOR_MOST, FOR_SLOPES, Figure};
 use super::{short, times};
 use crate::model::{Model, Workload};
 use crate::net::{self, Form, Laid, Stage, What};
@@ -243,15 +243,18 @@ struct Crowd {
 }
 
 impl Carried {
-    /// How much more is carried, relative, for each part by which the times of stages grow: seen from `step` of it to both sides, or less.
+    /// How much more is carried, relative, for each part by which the times of stages grow, of a request that takes so long in the mean. What
+    /// counts less beside others has a `weight` below 1.
     pub(super) fn slope(
         &self,
         of: impl Fn(&Stage) -> bool,
-        step: f64,
+        mean: f64,
+        weight: f64,
         budget: &mut Budget<'_>,
     ) -> Result<Option<f64>, Fault> {
         let Some(Crowd { workload, laid, requests }) = self.crowd.as_deref() else { return Ok(None) };
-        let (step, requests) = (step.min(simulated::STEP), (*requests).clamp(FOR_SLOPES[0], FOR_SLOPES[1]));
+        let step = simulated::step(laid, &of, mean, simulated::STEP);
+        let requests = simulated::enough((*requests).clamp(FOR_MOST, FOR_SLOPES[1]), weight);
         let mut run =
             |factor: f64| simulated::longer(laid, *workload, requests, |it| if of(it) { factor } else { 1.0 }, budget);
         let (low, high) = (run(1.0 - step)?, run(1.0 + step)?);
@@ -345,7 +348,7 @@ fn most_felt_of_long(
     sums.sort_by(|one, other| other.1.total_cmp(&one.1));
     let mut most: Option<(What, f64)> = None;
     for (what, _) in sums.into_iter().take(FEW) {
-        let Some(slope) = carried.slope(|stage| stage.what == *what, simulated::STEP, budget)? else { break };
+        let Some(slope) = carried.slope(|stage| stage.what == *what, service.mean(), 1.0, budget)? else { break };
         if most.as_ref().is_none_or(|(_, felt)| -slope > *felt) {
             most = Some((what.clone(), -slope));
         }

@@ -215,16 +215,23 @@ pub(super) struct Unsure {
     pub(super) error: f64,
     /// How much more is carried for each part by which it grows, where that was simulated.
     pub(super) carried: Option<f64>,
+    /// What its error does to the time of a request, over what that of the price does that does most.
+    pub(super) weight: f64,
 }
 
 /// The prices of a setting that say how sure they are.
 pub(super) fn unsure(solved: &Solved, budget: &mut Budget<'_>) -> Result<Vec<Unsure>, Fault> {
-    let prices = solved.service.prices.iter().enumerate().filter(|(_, price)| price.error > 0.0);
-    let unsure = |(index, price): (usize, &Paid)| {
-        let carried = solved.carried.slope(|stage: &Stage| stage.paid == Some(index), price.error, budget)?;
-        Ok(Unsure { index, error: price.error, carried })
+    let service = &solved.service;
+    let prices = service.prices.iter().enumerate().filter(|(_, price)| price.error > 0.0);
+    let does = |(index, price): (usize, &Paid)| (index, price.error, price.error * service.paid_by(index));
+    let prices: Vec<_> = prices.map(does).collect();
+    let most = prices.iter().map(|(.., does)| *does).fold(0.0, f64::max);
+    let unsure = |(index, error, does): (usize, f64, f64)| {
+        let weight = if most > 0.0 { does / most } else { 0.0 };
+        let of = |stage: &Stage| stage.paid == Some(index);
+        Ok(Unsure { index, error, carried: solved.carried.slope(of, service.mean(), weight, budget)?, weight })
     };
-    prices.map(unsure).collect()
+    prices.into_iter().map(unsure).collect()
 }
 
 /// How far the figures of a setting may be off.

@@ -12,7 +12,8 @@ use super::Wanted;
 use super::ends::{self, Asked, Slopes};
 use super::figures::{LEVELS, Off, Plain, Solved, Unsure, dearer, plain, roots, unsure};
 use super::service::Service;
-use super::simulated::{self, Change, FOR_SLOPES, Simulated};
+use super::simulated::{self, Change, FOR_MOST, FOR_SLOPES, Simulated};
+use super::times::Flow;
 use crate::model::{Model, Node, Workload};
 use crate::net::{self, Form, Laid, Stage};
 use crate::{Fault, weave};
@@ -34,7 +35,8 @@ pub(super) fn intervals(
     let prices = unsure(solved, budget)?;
     let (laid, is_counted) = (net::lay_as(&weave(model), Form::Shared)?, seen.is_counted());
     let runs = Runs { model, solved, laid, is_counted };
-    let felt = prices.iter().map(|price| Felt::new(&runs, price, FOR_SLOPES[0], budget)).collect::<Result<_, Fault>>();
+    let begun = |price: &Unsure| simulated::enough(FOR_MOST, price.weight);
+    let felt = prices.iter().map(|price| Felt::new(&runs, price, begun(price), budget)).collect::<Result<_, Fault>>();
     let mut all = All { own, felt: felt? };
     loop {
         let short = all.too_short();
@@ -54,7 +56,7 @@ pub(super) fn intervals(
             changes.entry(name).or_insert_with(|| vec![0.0; prices.len()])[place] = change.surely();
         }
     }
-    let requests = all.felt.iter().map(|it| it.requests).fold(FOR_SLOPES[0], usize::max);
+    let requests = all.felt.iter().map(|it| it.requests).fold(FOR_MOST, usize::max);
     let mut base = None;
     let slopes = Slopes { prices: &prices, changes, plus_minus: &plus_minus, own: &all.own, same: SAME };
     let ends = ends::ends(model, solved, &slopes, wanted, &mut |factors, asked| {
@@ -77,6 +79,11 @@ pub(super) fn intervals(
 /// Half of the interval of each figure that the runs of a setting make.
 fn of_runs(model: &Model, solved: &Solved, seen: &Simulated) -> BTreeMap<&'static str, f64> {
     let (flow, half) = seen.flow();
+    // Who is turned away is none of those that come in.
+    let half = match model.workload {
+        Workload::Open { .. } => Flow { rate: -half.rate, ..half },
+        Workload::Closed { .. } => half,
+    };
     let (carried, busiest) = (solved.carried.rate, solved.plain.busiest());
     let off = Plain {
         saturated: solved.plain.saturated,
@@ -182,19 +189,22 @@ impl Runs<'_> {
     fn step(&self, price: &Unsure, budget: &mut Budget<'_>) -> Result<f64, Fault> {
         let Self { model, solved, .. } = self;
         let least = STEPS[0].min(price.error);
+        let of = |stage: &Stage| stage.paid == Some(price.index);
+        let step = |least: f64| simulated::step(&self.laid, of, solved.service.mean(), least);
         let Workload::Open { rate, .. } = model.workload else {
-            return Ok(price.error.min(STEPS[1]));
+            return Ok(step(price.error.min(STEPS[1])));
         };
-        let then = solved.service.scaled(price.index, 1.0 + price.error);
+        let step = step(price.error);
+        let then = solved.service.scaled(price.index, 1.0 + step);
         let node = |(node, it): (usize, &Node)| {
             let busy = |service: &Service| rate * service.cores(node) / f64::from(it.all_cores());
             (busy(&then) - busy(&solved.service)) / (1.0 - busy(&solved.service))
         };
-        let dearer = dearer(model, &solved.service.prices[price.index], 1.0 + price.error)?;
-        let carried = solved.carried_at(&[(price, 1.0 + price.error)], &dearer, &then, budget)?;
+        let dearer = dearer(model, &solved.service.prices[price.index], 1.0 + step)?;
+        let carried = solved.carried_at(&[(price, 1.0 + step)], &dearer, &then, budget)?;
         let carried = (solved.plain.carried - carried) / (solved.plain.carried - rate);
         let taken = model.nodes.iter().enumerate().map(node).fold(carried, f64::max);
-        Ok(if taken > OF_REST { (price.error * OF_REST / taken).max(least) } else { price.error })
+        Ok(if taken > OF_REST { (step * OF_REST / taken).max(least) } else { step })
     }
 
     /// A run of so many requests, with factors on some prices.

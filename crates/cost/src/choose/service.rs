@@ -147,6 +147,11 @@ impl Service {
         self.spent.iter().sum()
     }
 
+    /// The time that a request spends in what one price pays for.
+    pub(super) fn paid_by(&self, price: usize) -> f64 {
+        self.spent.iter().zip(&*self.paid).filter(|(_, paid)| **paid == Some(price)).map(|(spent, _)| spent).sum()
+    }
+
     /// What each phase takes of everything that is used up.
     fn busy(&self) -> impl Iterator<Item = &[f64]> {
         self.busy.chunks_exact(self.resources.max(1))

@@ -766,6 +766,24 @@ fn what_is_simulated_is_what_a_smaller_net_says() {
     }
 }
 
+/// More come than three machines can serve, and the room for them is not full before a part of the run is over: who leaves is counted, and of those
+/// that are turned away is known what is known of these.
+#[test]
+fn who_fills_a_large_room_is_not_served() {
+    let text = "[workload]\narrivals = \"256/s\"\nroom = 45000\n[node.a]\nmachines = [3, 4]\n[component.c]\nnode = \"a\"\n\
+                [[sequence.main]]\ndo = \"x\"\nby = \"c\"\ntime = \"12 ms\"\n";
+    let choice = chosen(&model(text), &Wanted::default()).unwrap();
+    let full = &choice.settings[0];
+    assert!(full.saturated && full.simulated.is_some(), "{full:?}");
+    let half = |name: &str| full.plus_minus[name];
+    assert!((full.throughput - 250.0).abs() < 1.5 * half("throughput"), "{full:?}");
+    assert!(half("throughput") < 0.01 * full.throughput, "{full:?}");
+    assert!((full.loss - 6.0 / 256.0).abs() < 1.5 * half("loss"), "{full:?}");
+    assert!((half("loss") * 256.0 / half("throughput") - 1.0).abs() < 1e-6, "{full:?}");
+}
+
+/// Runs whose requests wait in another order are apart by chance: that is no part of what a price does, and a price that does something
+/// is seen through it.
 #[test]
 fn what_prices_do_is_told_from_chance() {
     let text = MODEL.replace("threads = 1\n", "").replace("room = 40", "room = 6000").replace("40/s", "90/s");

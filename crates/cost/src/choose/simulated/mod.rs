@@ -38,8 +38,12 @@ pub(super) const REQUESTS: [usize; 2] = [1 << 15, 1 << 22];
 /// By how much times grow where nothing says how far they may, relative: where requests wait in no order, each run has an order of its own,
 /// and what that changes must be less than what is looked for.
 pub(super) const STEP: f64 = 0.05;
-/// The fewest and the most requests from which it is seen what a longer time does to the figures.
-pub(super) const FOR_SLOPES: [usize; 2] = [1 << 16, 1 << 18];
+/// By how much what a request takes at least grows then, relative, if that is more; a time by itself at most by so much.
+const GROWS: f64 = 0.02;
+const MOST: f64 = 0.5;
+/// The fewest and the most requests from which it is seen what a longer time does to the figures, and with how many that of what counts most is begun.
+pub(super) const FOR_SLOPES: [usize; 2] = [1 << 13, 1 << 18];
+pub(super) const FOR_MOST: usize = 1 << 16;
 /// Half of an interval, as a part of its figure, at which a run is long enough; and the same of what is carried.
 const CLOSE: f64 = 0.01;
 const CLOSE_CARRIED: f64 = 0.005;
@@ -58,6 +62,20 @@ const ALIKE: f64 = 0.2;
 const NEARLY: [f64; 2] = [0.15, 0.98];
 /// Of so many that were never seen there may be three a run, in 95 of 100 runs.
 const NEVER_SEEN: f64 = 3.0;
+
+/// By how much the times of stages grow, relative, to see what follows: what is little of all that a request takes grows by more than `least`, or
+/// nothing would be seen of it beside what chance does. Who does it at all may do it seldom, so that is of a request that does it once in each stage.
+pub(super) fn step(laid: &Laid, of: impl Fn(&Stage) -> bool, mean: f64, least: f64) -> f64 {
+    let takes: f64 = laid.stages.iter().filter(|it| of(it)).map(|it| it.mean).sum();
+    (GROWS * mean / takes).min(MOST).max(least)
+}
+
+/// From how many requests it is first seen what a price does that does so much of what the one does that does most: they are as
+/// few as leave as much to chance.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "requests")]
+pub(super) fn enough(most: usize, weight: f64) -> usize {
+    ((most as f64 * weight * weight) as usize).next_power_of_two().clamp(FOR_SLOPES[0], most)
+}
 
 /// A figure and half of its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -334,6 +352,13 @@ impl Simulated {
             Workload::Open { rate, .. } => {
                 let lost = self.lost();
                 let turned_away = Figure { value: rate * lost.value, half: rate * lost.half };
+                let leave = self.leave();
+                // Where more come than can be served it is surer how many leave, and who fills the room meanwhile is not among them.
+                let turned_away = if lost.value > 0.0 && leave.half < turned_away.half {
+                    Figure { value: (rate - leave.value).max(0.0), half: leave.half }
+                } else {
+                    turned_away
+                };
                 // That none was seen to be turned away says nothing of the others.
                 let half = if lost.value > 0.0 { turned_away.half } else { 0.0 };
                 (Figure { value: rate - turned_away.value, half }, turned_away)

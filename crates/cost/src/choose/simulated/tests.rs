@@ -175,7 +175,7 @@ fn slopes_are_those_of_the_net() {
         let mut go_on = |_| true;
         let mut budget = Budget::new(Limits::default(), &mut go_on);
         let mut run = |factor: f64| {
-            longer(&laid, model(&text).workload, FOR_SLOPES[0], |it| if store(it) { factor } else { 1.0 }, &mut budget)
+            longer(&laid, model(&text).workload, FOR_MOST, |it| if store(it) { factor } else { 1.0 }, &mut budget)
                 .unwrap()
                 .mean()
         };
