@@ -43,7 +43,8 @@ pub fn text(choice: &Choice) -> String {
         count => format!("by their nets, {count} by simulation, {WHY}"),
     };
     let money = if choice.settings.iter().any(|it| it.money.is_some()) { "money an hour, then " } else { "" };
-    let _ = writeln!(text, "solved {way}; ranked by {money}core seconds of a request, then time");
+    let energy = if choice.settings.iter().any(|it| it.energy.is_some()) { "then energy, " } else { "" };
+    let _ = writeln!(text, "solved {way}; ranked by {money}core seconds of a request, {energy}then time");
     if choice.settings.iter().any(|it| !it.plus_minus.is_empty()) {
         let of = if simulated > 0 { "the prices and of simulation" } else { "the prices" };
         let _ = writeln!(text, "\u{b1}: half of the 95 % interval that comes of {of}");

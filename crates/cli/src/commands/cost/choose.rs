@@ -66,7 +66,7 @@ pub(crate) struct Choose {
     #[arg(long, allow_hyphen_values = true, value_name = "SHARE", value_parser = availability)]
     availability: Option<f64>,
 
-    /// What is wanted of times, rate and load must hold, too, while one machine of any node that can fail is down
+    /// What is wanted of times, rate and load must hold, too, while one machine is down of any node that can fail or has several in any setting
     #[arg(long)]
     one_down: bool,
 
