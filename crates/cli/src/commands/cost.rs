@@ -317,7 +317,9 @@ impl Source {
             let Some(platform) = prices.platform(&model)? else { continue };
             if measured.iter().any(|(other, _)| *other == platform) {
                 let message = format!("`--prices`: two calibrations of the platform `{platform}`: which is meant?");
-                return Err(Failure::bad_input(message).help("`--prices PLATFORM=FILE.json` says of which one is"));
+                return Err(Failure::bad_input(message).help(
+                    "leave one of them out, or say with `--prices PLATFORM=FILE.json` of which other platform it is",
+                ));
             }
             measured.push((platform, prices));
         }

@@ -306,6 +306,7 @@ fn what_was_measured_here_stands_in_the_place_of_a_models_prices() {
     for (given, wanted) in [
         ("mac=here.json", "no node of the model is of the platform `mac`; there are `pc`"),
         ("none.json", "none.json"),
+        ("pc=prices.toml", "`PLATFORM=` stands before a calibration"),
         ("model.json", "model.json"),
     ] {
         scene.write("model.json", &lists);

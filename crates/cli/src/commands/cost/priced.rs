@@ -25,6 +25,14 @@ impl Prices {
     pub(super) fn read(given: &str) -> Result<Self, Failure> {
         let (platform, file) = parts(given);
         if !measured(given) {
+            // A list may have such a name itself.
+            if given.contains('=') && !Path::new(given).exists() {
+                let message = format!(
+                    "`--prices {given}`: there is no such file, and `PLATFORM=` stands before a calibration (`FILE.json`)"
+                );
+                let help = "a list of prices says itself of which platforms they are: `--prices FILE.toml`";
+                return Err(Failure::bad_input(message).help(help));
+            }
             return Ok(Self::List(file.into(), files::text(Path::new(file))?));
         }
         let text = files::text(Path::new(file))?;
