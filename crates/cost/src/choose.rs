@@ -305,7 +305,12 @@ pub fn choose_told(
         let why = format!("the annotations and machines make {count} settings: at most {MAX_SETTINGS}");
         return Err(Fault::new(Class::TooLarge, "secure", why));
     }
-    let solved = effort.each_alone(count, &|done| told(done, count), |number, budget| {
+    // Of more machines more markings are made.
+    let size = |number: usize| {
+        let picked = ways(number, &counts).into_iter().skip(model.annotations.len());
+        model.nodes.iter().zip(picked).map(|(node, way)| u64::from(node.machines.counts[way])).sum()
+    };
+    let solved = effort.each_alone(count, size, &|done| told(done, count), |number, budget| {
         // Where nothing takes time in one setting, something may in others.
         let timed = |fault| if fault == net::timeless() { Fault { class: Class::Unanswered, ..fault } } else { fault };
         outcome(model, &ways(number, &counts), wanted, budget).map_err(timed)

@@ -2,7 +2,7 @@
 //!
 //! *Long ones last.* Nobody knows before how long a setting takes, and one of a million markings must not use up the time of a thousand
 //! others. So whoever has looked at the clock many times as often as any that is done already is put back, and begun anew when the others
-//! are done; what is put back again and again may look more often each time, much more where nothing was done meanwhile, and so little is done in vain. When the time is over, those
+//! are done, those before them that are likely to be short; what is put back again and again may look more often each time, and so little is done in vain. When the time is over, those
 //! that are not done have no answer; the others have theirs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,9 +13,8 @@ use crate::{Class, Fault};
 
 /// Settings that a thread takes at a time, at most; of few, which may take seconds each, fewer.
 const BLOCK: usize = 16;
-/// Looks at the clock after which the first one is put back: what takes no time is done with fewer, and a hundred that take long are soon put
-/// back.
-const LOOKS: u64 = 32;
+/// Looks at the clock after which the first one is put back.
+const LOOKS: u64 = 1000;
 /// A setting may take so many times as many as the longest that is done, and as many times more when it is begun anew.
 const LONGER: u64 = 16;
 
@@ -94,13 +93,15 @@ impl Effort<'_> {
         all.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// `make` of 0, 1, .. `count`, each by itself: one that has no answer leaves the others theirs. `told` hears how many are done.
+    /// `make` of 0, 1, .. `count`, each by itself: one that has no answer leaves the others theirs. Those of which `size` says less come first.
+    /// `told` hears how many are done.
     ///
     /// # Errors
     /// Of the first, in an order of its own, that is refused for anything but that it has no answer.
     pub(super) fn each_alone<T: Send>(
         &self,
         count: usize,
+        size: impl Fn(usize) -> u64,
         told: &(dyn Fn(usize) + Sync),
         make: impl Fn(usize, &mut Budget<'_>) -> Result<T, Fault> + Sync,
     ) -> Result<Vec<Result<T, Fault>>, Fault> {
@@ -109,6 +110,7 @@ impl Effort<'_> {
         // Neighbours are alike: long ones do not come all at first.
         let step = stride(count);
         let mut left: Vec<usize> = (0..count).map(|place| place * step % count).collect();
+        left.sort_by_key(|number| size(*number));
         let mut least = LOOKS;
         while !left.is_empty() {
             let most = Most { least, longest: AtomicU64::new(0), back: AtomicU64::new(0) };
@@ -145,9 +147,8 @@ impl Effort<'_> {
                 }
             }
             left.sort_unstable();
-            // As long as some are done there may be others like them among those that were put back.
-            let longer = if most.longest.load(Ordering::Relaxed) > 0 { 2 } else { LONGER };
-            least = most.now().saturating_mul(longer);
+            left.sort_by_key(|number| size(*number));
+            least = most.now().saturating_mul(LONGER);
         }
         Ok(all.into_iter().flatten().collect())
     }
@@ -206,10 +207,15 @@ mod tests {
             let go_on = |_| left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1)).is_ok();
             let effort = Effort { limits: Limits::default(), threads, go_on: &go_on };
             let long = |number: usize| number < 3 || number == 20 || number == 39;
-            let made = effort.each_alone(40, &|_| (), |number, budget| {
-                look(budget, if long(number) { u64::MAX } else { 500 })?;
-                Ok(number)
-            });
+            let made = effort.each_alone(
+                40,
+                |_| 0,
+                &|_| (),
+                |number, budget| {
+                    look(budget, if long(number) { u64::MAX } else { 500 })?;
+                    Ok(number)
+                },
+            );
             for (number, made) in made.unwrap().into_iter().enumerate() {
                 match made {
                     Ok(it) => assert!(!long(number) && it == number),
@@ -225,27 +231,26 @@ mod tests {
         let (looks, told) = (AtomicU64::new(0), AtomicUsize::new(0));
         let go_on = |_| looks.fetch_add(1, Ordering::Relaxed) < u64::MAX;
         let effort = Effort { limits: Limits::default(), threads: 1, go_on: &go_on };
-        let made = effort.each_alone(50, &|done| told.store(done, Ordering::Relaxed), |_, budget| look(budget, 20_000));
+        let made =
+            effort.each_alone(50, |_| 0, &|done| told.store(done, Ordering::Relaxed), |_, budget| look(budget, 20_000));
         assert!(made.unwrap().iter().all(Result::is_ok));
         assert_eq!(told.into_inner(), 50);
         assert!(looks.load(Ordering::Relaxed) < 50 * 20_000 * 3 / 2, "{looks:?}");
     }
 
-    /// Some are done at once, however many of the others take so long that time is over with the first of them.
+    /// What is said to be small is done, though it takes as long as a hundredth of what there is time for.
     #[test]
-    fn what_takes_no_time_is_done_first() {
-        for threads in [1, 2] {
-            let left = AtomicU64::new(20_000);
-            let go_on = |_| left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1)).is_ok();
-            let effort = Effort { limits: Limits::default(), threads, go_on: &go_on };
-            let short = |number: usize| number % 10 == 3;
-            let made = effort.each_alone(60, &|_| (), |number, budget| {
-                look(budget, if short(number) { 5 } else { 15_000 })?;
-                Ok(number)
-            });
-            for (number, made) in made.unwrap().into_iter().enumerate().filter(|(number, _)| short(*number)) {
-                assert!(made.is_ok(), "{number} {made:?}");
-            }
+    fn small_ones_come_first() {
+        let left = AtomicU64::new(20_000);
+        let go_on = |_| left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1)).is_ok();
+        let effort = Effort { limits: Limits::default(), threads: 1, go_on: &go_on };
+        let size = |number: usize| (number % 20) as u64;
+        let made = effort.each_alone(60, size, &|_| (), |number, budget| {
+            look(budget, if size(number) < 2 { 200 } else { 15_000 })?;
+            Ok(number)
+        });
+        for (number, made) in made.unwrap().into_iter().enumerate().filter(|(number, _)| size(*number) < 2) {
+            assert!(made.is_ok(), "{number} {made:?}");
         }
     }
 
@@ -261,6 +266,6 @@ mod tests {
     fn what_is_no_lack_of_an_answer_ends_all() {
         let effort = Effort { limits: Limits::default(), threads: 2, go_on: &|_| true };
         let fails = |number: usize| if number == 7 { Err(Fault::new(Class::NoPrice, "x", "")) } else { Ok(()) };
-        assert_eq!(effort.each_alone(9, &|_| (), |number, _| fails(number)).unwrap_err().class, Class::NoPrice);
+        assert_eq!(effort.each_alone(9, |_| 0, &|_| (), |number, _| fails(number)).unwrap_err().class, Class::NoPrice);
     }
 }
