@@ -10,6 +10,7 @@ mod ordered;
 mod resources;
 mod spans;
 mod stereotypes;
+mod strays;
 mod structure;
 mod vsl;
 mod written;
@@ -206,7 +207,7 @@ impl<'a> Reader<'a> {
             }
         }
         let applied = Applied::of(document, &by_id, &lines, left_out)?;
-        Ok(Self {
+        let reader = Self {
             starts: elements.iter().filter_map(|it| Some((reference(*it, "start")?, *it))).collect(),
             elements,
             by_id,
@@ -218,7 +219,9 @@ impl<'a> Reader<'a> {
             loops: Loops::default(),
             laid: BTreeSet::new(),
             aside: false,
-        })
+        };
+        reader.strays(left_out)?;
+        Ok(reader)
     }
 
     fn all(&self, wanted: &'static str) -> impl Iterator<Item = Node<'a, 'a>> {

@@ -773,7 +773,10 @@ fn bounds_in_other_guards_are_refused() {
             let at = PLC.find(&format!("interactionOperator=\"{operator}\"")).unwrap_or_else(|| panic!("{of}"));
             let at = at + PLC[at..].find("<operand ").unwrap();
             let at = at + PLC[at..].find('>').unwrap() + 1;
-            let text = format!("{}{guard}{}", &PLC[..at], &PLC[at..]);
+            // In the place of one that is there.
+            let rest = &PLC[at..];
+            let own = rest.find("</guard>").filter(|end| rest.find("</operand>").is_some_and(|operand| *end < operand));
+            let text = format!("{}{guard}{}", &PLC[..at], &rest[own.map_or(0, |end| end + "</guard>".len())..]);
             let part = format!("a `{bound}` in the guard of `{operator}` is not heeded");
             check(&text, ("<guard", "<guard"), Class::Unknown, &part);
         }

@@ -174,6 +174,73 @@ fn ends_of_messages_are_where_all_say() {
     refused(&lifelines("think.s", "tell.s tell.r"), "lifeline sb: its `coveredBy` names `tell.s`");
 }
 
+/// A reference that says two things, and what stands where nothing looks for it, would be lost.
+#[test]
+fn what_is_said_twice_or_elsewhere_is_refused() {
+    let with = |from: &str, to: &str| {
+        assert!(plain().contains(from), "{from}");
+        plain().replacen(from, to, 1)
+    };
+    let lifeline = "<lifeline xmi:id=\"lb\" represents=\"pb\" name=\"sb\"/>";
+    let represents = |other: &str| {
+        let child = format!("represents=\"pb\" name=\"sb\"><represents xmi:idref=\"{other}\"/></lifeline>");
+        with(lifeline, &lifeline.replace("represents=\"pb\" name=\"sb\"/>", &child))
+    };
+    assert_eq!(json!(model(&represents("pb"))), json!(model(&plain())));
+    refused(&represents("pa"), Class::Doubled, "lifeline sb: its `represents` is `pa` and `pb`");
+    let part = "<ownedAttribute xmi:id=\"pb\" name=\"sb\" type=\"b\"/>";
+    let typed = part.replace("/>", "><type href=\"other.uml#b\"/></ownedAttribute>");
+    refused(&with(part, &typed), Class::Doubled, "ownedAttribute sb: its `type` is `b` and `other.uml#b`");
+    let end = "<end xmi:id=\"e2\" role=\"pb\"/>";
+    refused(
+        &with(end, &end.replace("/>", "><role xmi:idref=\"pa\"/></end>")),
+        Class::Doubled,
+        "end e2: its `role` is `pa` and `pb`",
+    );
+    let inside = format!("{}</uml:Model>", takes("tell", "9 ms"));
+    let fault = refused(&with("</uml:Model>", &inside), Class::UnknownStereotype, "GaStep: it is applied inside of");
+    assert!(fault.line.is_some());
+    let package = "<packagedElement href=\"other.uml#p\"/></uml:Model>";
+    let fault =
+        refused(&with("</uml:Model>", package), Class::NoSuchName, "its part `packagedElement` is `other.uml#p`");
+    assert!(fault.line.is_some());
+    let message = "<message href=\"other.uml#m\"/><message xmi:id=\"tell\"";
+    refused(
+        &with("<message xmi:id=\"tell\"", message),
+        Class::NoSuchName,
+        "packagedElement main: its part `message` is",
+    );
+    let operand = "<fragment xmi:type=\"uml:CombinedFragment\" xmi:id=\"s\" interactionOperator=\"seq\"><operand href=\"other.uml#o\"/></fragment><message xmi:id=\"tell\"";
+    refused(&with("<message xmi:id=\"tell\"", operand), Class::NoSuchName, "fragment s: its part `operand` is");
+    let guards = "<guard><specification xmi:type=\"uml:LiteralString\" value=\"one\"/></guard>".repeat(2);
+    let guarded = operand.replace(" href=\"other.uml#o\"/>", &format!(" xmi:id=\"o\">{guards}</operand>"));
+    refused(&with("<message xmi:id=\"tell\"", &guarded), Class::Doubled, "operand o: it has two guards");
+}
+
+/// A message between two parts of one component is no call of its own, and one to itself goes over nothing.
+#[test]
+fn what_stays_at_one_component_stays_at_one_part() {
+    let other = "<ownedAttribute xmi:id=\"pc\" name=\"second\" type=\"b\"/><ownedConnector xmi:id=\"wire\">";
+    let two = plain().replacen("<ownedConnector xmi:id=\"wire\">", other, 1);
+    let two = two.replacen(
+        "<lifeline xmi:id=\"lb\"",
+        "<lifeline xmi:id=\"lc\" represents=\"pc\" name=\"c\"/><lifeline xmi:id=\"lb\"",
+        1,
+    );
+    assert!((seconds(&model(&two)) - 0.010).abs() < 1e-12);
+    let between = two.replacen("xmi:id=\"look.r\" covered=\"lb\"", "xmi:id=\"look.r\" covered=\"lc\"", 1);
+    refused(
+        &between,
+        Class::Invalid,
+        "message look: it is sent from `sb` to `second`, which are both the component `store`",
+    );
+    let over = |wire: &str| {
+        plain().replacen("<message xmi:id=\"look\"", &format!("<message connector=\"{wire}\" xmi:id=\"look\""), 1)
+    };
+    refused(&over("wire"), Class::Invalid, "message look: it has a `connector`, and goes from `store` to itself");
+    refused(&over("none"), Class::NoSuchName, "its `connector` is `none`");
+}
+
 /// Tools keep elements of their own in a model; they are no parts of it, and stand for nothing that is.
 #[test]
 fn what_tools_write_for_themselves_is_passed_over() {

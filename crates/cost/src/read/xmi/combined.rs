@@ -17,7 +17,7 @@ pub(super) fn is_break(fragment: Node<'_, '_>) -> bool {
 }
 
 /// Whether it is a guard that says something: tools write one without a condition beside each operand.
-fn is_guard(child: Node<'_, '_>) -> bool {
+pub(super) fn is_guard(child: Node<'_, '_>) -> bool {
     let says = |it: Node<'_, '_>| {
         let mut texts = it.children().filter(Node::is_text).filter_map(|text| text.text());
         texts.any(|text| !text.trim().is_empty())

@@ -76,18 +76,19 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         self.laid.extend(attribute(message, "id"));
-        let end = |key: &str| -> Result<&'a str, Fault> {
+        let end = |key: &str| -> Result<(Node<'a, 'a>, &'a str), Fault> {
             let event = reference(message, key).and_then(|id| self.by_id.get(id));
             let lifeline = event.and_then(|event| references(*event, "covered").into_iter().next());
             let represents = lifeline.as_ref().and_then(|id| self.by_id.get(id.as_str()));
             let represents = represents.and_then(|lifeline| reference(*lifeline, "represents"));
-            represents.and_then(|id| self.component(id)).ok_or_else(|| {
+            let part = represents.and_then(|id| Some((*self.by_id.get(id)?, self.component(id)?)));
+            part.ok_or_else(|| {
                 let why =
                     format!("its `{key}` leads to no lifeline that represents a component, in `{}`", name(interaction));
                 Fault::new(Class::NoSuchName, format!("message {}", name(message)), why).at(self.lines.line(message))
             })
         };
-        let (from, to) = (end("sendEvent")?, end("receiveEvent")?);
+        let ((sender, from), (receiver, to)) = (end("sendEvent")?, end("receiveEvent")?);
         let mut words = self.lines.words(message, "message");
         let at = self.lines.line(message);
         if !self.aside {
@@ -95,6 +96,9 @@ impl<'a> Reader<'a> {
             self.in_one_place(message, fragment, &words)?;
         }
         if from == to {
+            if !self.aside {
+                self.stays(message, [sender, receiver], from)?;
+            }
             words.put("do", vec![name(message).to_owned()], at)?;
             words.put("by", vec![from.to_owned()], at)?;
             self.time_of_own_call(message, &mut words)?;
@@ -201,7 +205,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The connector that a message names.
-    fn connector(&self, message: Node<'a, 'a>, words: &Fields) -> Result<Option<String>, Fault> {
+    pub(super) fn connector(&self, message: Node<'a, 'a>, words: &Fields) -> Result<Option<String>, Fault> {
         let elsewhere = message.children().filter(|child| child.tag_name().name() == "connector");
         let elsewhere = elsewhere.filter(|child| led(*child).is_none());
         let elsewhere = elsewhere.filter_map(|child| attribute(child, "href").map(str::to_owned));

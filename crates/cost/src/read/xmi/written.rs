@@ -1,6 +1,8 @@
 //! What an element says as text: comments and processing instructions in it say nothing, and what stands on both sides of them is one text.
 //! A property may be written as an element with its text instead of an attribute.
 
+use std::collections::BTreeSet;
+
 use roxmltree::Node;
 
 use super::Reader;
@@ -38,7 +40,7 @@ fn pieces<'a>(element: Node<'a, '_>) -> Vec<&'a str> {
 impl Reader<'_> {
     /// Refuses a property that is written as an element and of which only a part would be read.
     pub(super) fn whole_properties(&self) -> Result<(), Fault> {
-        let mut before = None;
+        let mut before = BTreeSet::new();
         for element in self.elements.iter().copied() {
             let name = element.tag_name().name();
             let Some(of) = element.parent_element().filter(|_| PROPERTIES.contains(&name)) else { continue };
@@ -53,10 +55,9 @@ impl Reader<'_> {
             if pieces > 1 || inside {
                 return fault(Class::Invalid, "is cut by what stands in it: write it as one text");
             }
-            if before == Some((of, name)) || of.attributes().any(|it| it.name() == name) {
+            if !before.insert((of, name)) || of.attributes().any(|it| it.name() == name) {
                 return fault(Class::Doubled, "stands twice: which is meant?");
             }
-            before = Some((of, name));
         }
         Ok(())
     }
