@@ -13,6 +13,14 @@ const LONGEST: usize = 8;
 /// Firings of a way, at most.
 const FIRINGS: usize = 10_000;
 
+/// What is left of a place for which firings are done again and again: less than they need, or as much as there is at the end, which may
+/// be too few for something else to be stopped.
+#[derive(Clone, Copy, PartialEq)]
+enum Until {
+    UsedUp,
+    Few,
+}
+
 /// `at + by · n`, for n from 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Line {
@@ -52,10 +60,11 @@ impl Ends {
 
 /// Whether the way of `steps` to the marking `later`, which holds more than the first one, leads up from each marking of their line.
 pub(crate) fn climbs(net: &Compiled, steps: &[&Step], later: &[u64]) -> bool {
-    steps.len() <= FIRINGS && climb(net, steps, later).is_some()
+    let climbs = |until| climb(net, steps, later, until).is_some();
+    steps.len() <= FIRINGS && (climbs(Until::UsedUp) || climbs(Until::Few))
 }
 
-fn climb(net: &Compiled, steps: &[&Step], later: &[u64]) -> Option<()> {
+fn climb(net: &Compiled, steps: &[&Step], later: &[u64], until: Until) -> Option<()> {
     let earlier = &steps.first()?.marking;
     let line = |(earlier, later): (&u64, &u64)| {
         let at = i64::try_from(*earlier).ok()?;
@@ -66,7 +75,7 @@ fn climb(net: &Compiled, steps: &[&Step], later: &[u64]) -> Option<()> {
     let firings: Vec<usize> = steps.iter().map(|step| step.transition).collect();
     let mut done = 0;
     while done < firings.len() {
-        done += again(net, &firings[done..], &mut tokens).or_else(|| once(net, firings[done], &mut tokens))?;
+        done += again(net, &firings[done..], &mut tokens, until).or_else(|| once(net, firings[done], &mut tokens))?;
     }
     // With n = 0 the way ends at `later`, one further up. It must go up wherever it begins, and stay on the line.
     let (first, grown) = start.iter().zip(&tokens).find(|(start, _)| start.by > 0)?;
@@ -82,7 +91,7 @@ fn once(net: &Compiled, firing: usize, tokens: &mut Vec<Line>) -> Option<usize> 
 }
 
 /// Firings that use up a place which holds more the larger n is: how many of `firings` they are.
-fn again(net: &Compiled, firings: &[usize], tokens: &mut Vec<Line>) -> Option<usize> {
+fn again(net: &Compiled, firings: &[usize], tokens: &mut Vec<Line>, until: Until) -> Option<usize> {
     (1..=LONGEST.min(firings.len())).find_map(|long| {
         let word = &firings[..long];
         let times = firings.chunks_exact(long).take_while(|other| *other == word).count();
@@ -94,7 +103,7 @@ fn again(net: &Compiled, firings: &[usize], tokens: &mut Vec<Line>) -> Option<us
         let used_up = |(tokens, change): (&Line, &i64)| {
             let left = tokens.at.checked_add(at.checked_mul(*change)?)?;
             let whole = *change < 0 && tokens.by > 0 && tokens.by % change == 0;
-            (whole && left < change.checked_neg()?).then(|| tokens.by / -change)
+            (whole && (until == Until::Few || left < change.checked_neg()?)).then(|| tokens.by / -change)
         };
         let more = tokens.iter().zip(&changes).filter_map(used_up).min()?;
         *tokens = repeated(net, word, tokens, Line { at, by: more })?;

@@ -115,6 +115,18 @@ fn counters() -> Vec<(&'static str, Net)> {
             ),
         ),
         (
+            "one more, from where few are left",
+            net(
+                places,
+                &[
+                    ("move", 0, &[("s", 1), ("a", 1)], &[("s", 1), ("b", 1)], &[]),
+                    ("switch", 0, &[("s", 1)], &[("r", 1), ("b", 1)], &[("a", 20)]),
+                    back,
+                    turn,
+                ],
+            ),
+        ),
+        (
             "two steps for each token",
             net(
                 &[("s", 1), ("r", 0), ("a", 2), ("b", 0), ("h", 0)],
@@ -164,6 +176,11 @@ fn what_comes_to_an_end_is_not_refused() {
             "up to fifty",
             ("move", 0, &[("s", 1), ("a", 1)][..], &[("s", 1), ("b", 2)][..], &[("b", 50)][..]),
             [switch, back, turn],
+        ),
+        (
+            "as many, from where few are left",
+            ("move", 0, &[("s", 1), ("a", 1)][..], &[("s", 1), ("b", 1)][..], &[][..]),
+            [("switch", 0, &[("s", 1)][..], &[("r", 1)][..], &[("a", 3)][..]), back, turn],
         ),
         (
             "two become three, and one is always left",
