@@ -86,6 +86,9 @@ pub fn read_beside(text: &str, language: Language, beside: Beside<'_>) -> Result
     if let Some(list) = beside.prices {
         let of_list = |fault: Fault| Fault { line: None, why: format!("in the prices: {}", fault.why), ..fault };
         let list = toml::prices(list).map_err(of_list)?;
+        if list.is_empty() {
+            return Err(Fault::new(Class::NoEffect, "", "the list of prices has none"));
+        }
         let known = |(platform, operation, _): &toml::Priced| {
             draft.prices.iter().any(|(other, priced, _)| (other, priced) == (platform, operation))
         };

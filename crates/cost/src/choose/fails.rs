@@ -49,6 +49,9 @@ pub(super) fn check(wanted: &Wanted, model: &Model) -> Result<(), Fault> {
     if wanted.availability.is_some() && machines().all(|it| it.failures.is_none()) {
         return fault("availability", "the model says of no node how often it fails (`fails`, `repair`)");
     }
+    if wanted.loss.is_some() && matches!(model.workload, Workload::Closed { .. }) {
+        return fault("loss", "the workload is closed: its clients wait, and none is turned away");
+    }
     let may_lose = machines().any(|it| it.failures.is_some() || it.counts.iter().any(|count| *count > 1));
     if wanted.one_down && !may_lose {
         return fault(

@@ -338,7 +338,16 @@ impl Reader {
             "autonumber" | "title" | "title:" | "activate" | "deactivate" | "destroy" | "note" | "link" | "links"
             | "properties" | "details" | "acctitle" | "acctitle:" | "accdescr" | "accdescr:" => {
                 let said = [rest, rest.split_once(':').map_or("", |(_, text)| text)];
-                if said.into_iter().any(begins_ours) { Err(self.behind(line)) } else { Ok(()) }
+                if said.into_iter().any(begins_ours) {
+                    return Err(self.behind(line));
+                }
+                let lower = word.to_ascii_lowercase();
+                let is_title = ["title", "acctitle", "accdescr"].contains(&lower.trim_end_matches(':'));
+                if is_title && rest.trim().trim_start_matches(':').trim().is_empty() {
+                    let why = format!("`{word}` has no text, and takes the next line for it: write one behind it");
+                    return Err(self.fault(Class::Syntax, why));
+                }
+                Ok(())
             }
             "rect" | "box" => self.open(Block::Plain),
             "alt" => self.open(Block::Choice(self.line, Vec::new(), Fields::new("way", self.line))),

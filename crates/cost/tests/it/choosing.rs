@@ -307,6 +307,14 @@ fn more_settings_than_a_number_holds_are_not_given_a_number() {
     assert!(fault.why.contains("make uncountable settings"), "{fault}");
 }
 
+/// Clients of a closed workload wait for their answers: a bound of those that are turned away would always hold.
+#[test]
+fn of_a_closed_workload_nobody_is_turned_away() {
+    let closed = MODEL.replacen("arrivals = \"30/s\"\nroom = 12\n", "clients = 2\n", 1);
+    let fault = chosen(&model(&closed), &Wanted { loss: Some(0.01), ..Wanted::default() }).unwrap_err();
+    assert_eq!((fault.class, fault.name.as_str()), (Class::Missing, "loss"));
+}
+
 /// No setting on the front is beaten, and every other is, by one that is as secure, as fast and as cheap.
 #[test]
 fn the_front_is_what_nothing_beats() {

@@ -379,7 +379,8 @@ fn a_comma_separates_configurations_in_every_language() {
         (mermaid("in=SC1,SC2"), Language::Mermaid),
         (mermaid("in=\"SC1, SC2\""), Language::Mermaid),
     ] {
-        let model = read_priced(&text, language, if language == Language::Mermaid { "" } else { PRICES });
+        let printed = language == Language::Mermaid;
+        let model = if printed { read(&text, language) } else { read_priced(&text, language, PRICES) };
         let model = model.unwrap_or_else(|fault| panic!("{fault}\n{text}"));
         assert_eq!(model.configurations(), ["SC1", "SC2"], "{text}");
         for name in ["SC1", "SC2"] {
@@ -487,6 +488,9 @@ fn wrong_diagrams_are_refused() {
         (format!("accTitle : {ours}"), Class::Syntax, "a line of its own"),
         (format!("title {ours}"), Class::Syntax, "a line of its own"),
         (format!("Note over C: {ours}"), Class::Syntax, "a line of its own"),
+        ("title ".to_owned(), Class::Syntax, "`title` has no text, and takes the next line for it"),
+        ("accTitle :".to_owned(), Class::Syntax, "`accTitle` has no text"),
+        ("accDescr:".to_owned(), Class::Syntax, "`accDescr:` has no text"),
     ] {
         check(&m("Note over C: a note", &line), class, Some(12), part);
     }

@@ -150,6 +150,8 @@ fn prices_of_a_platform_that_no_node_is_of_are_refused() {
     let both = priced("p") + &priced("zz");
     check(read_priced(BASE, Language::Toml, &both).unwrap_err(), None, &format!("in the prices: {why}"));
     assert!(read_priced(BASE, Language::Toml, &priced("p")).is_ok());
+    let none = read_priced(BASE, Language::Toml, "# none yet\n").unwrap_err();
+    assert_eq!((none.class, none.why.as_str()), (Class::NoEffect, "the list of prices has none"));
     // In a diagram, and where no node is of any.
     let diagram = "sequenceDiagram\n  %% trapkey: workload clients=1\n  %% trapkey: node n\n  %% trapkey: component a node=n\n  \
                    %% trapkey: step time=1ms\n  a->>a: work\n  %% trapkey: price zz \"hash sha-512\" each=\"1 ms\"\n";
