@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::semiflows::{self, Row};
-use super::{Kind, Net, Tokens};
+use super::{Arc, Kind, Net, Tokens};
 
 /// Steps of each elimination: a net of hundreds of places takes a moment, not seconds.
 const WORK: usize = 50_000;
@@ -87,27 +87,42 @@ fn least(rows: Vec<Row>) -> (Vec<Weights>, bool) {
 }
 
 /// The immediates of one priority that take from a place, put into it, or must not find too much there.
+/// The immediates of one priority beside a place.
 #[derive(Default)]
 struct Near {
-    takers: Vec<usize>,
-    putters: Vec<usize>,
+    needing: Vec<usize>,
+    /// Those that leave fewer tokens there, and those that leave more.
+    taking: bool,
+    putting: Vec<usize>,
     stopped: Vec<usize>,
 }
 
-/// Two immediates are in conflict where both take from a place, or one puts into a place that must not hold too much for the other.
+/// Two immediates are in conflict where one leaves fewer tokens than there were in a place of which both need some, or more in one that
+/// must not hold too much for the other.
 fn conflicts(net: &Net) -> Vec<Vec<usize>> {
     let mut near: BTreeMap<(u32, usize), Near> = BTreeMap::new();
     for (index, it) in net.transitions.iter().enumerate() {
         let Kind::Immediate { priority, .. } = it.kind else { continue };
-        it.inputs.iter().for_each(|arc| near.entry((priority, arc.place)).or_default().takers.push(index));
-        it.outputs.iter().for_each(|arc| near.entry((priority, arc.place)).or_default().putters.push(index));
+        let of = |arcs: &[Arc], place: usize| {
+            arcs.iter().filter(|arc| arc.place == place).map(|arc| i128::from(arc.count)).sum::<i128>()
+        };
+        let change = |place: usize| of(&it.outputs, place) - of(&it.inputs, place);
+        for arc in &it.inputs {
+            let near = near.entry((priority, arc.place)).or_default();
+            near.needing.push(index);
+            near.taking |= change(arc.place) < 0;
+        }
+        for arc in it.outputs.iter().filter(|arc| change(arc.place) > 0) {
+            near.entry((priority, arc.place)).or_default().putting.push(index);
+        }
         it.inhibitors.iter().for_each(|arc| near.entry((priority, arc.place)).or_default().stopped.push(index));
     }
     let mut of: Vec<usize> = (0..net.transitions.len()).collect();
-    for Near { takers, putters, stopped } in near.values() {
-        let both = !putters.is_empty() && !stopped.is_empty();
-        let inhibited = if both { [putters.as_slice(), stopped].concat() } else { Vec::new() };
-        for some in [takers, &inhibited] {
+    for Near { needing, taking, putting, stopped } in near.values() {
+        let needing = if *taking { needing.as_slice() } else { &[] };
+        let inhibited =
+            if putting.is_empty() || stopped.is_empty() { Vec::new() } else { [putting.as_slice(), stopped].concat() };
+        for some in [needing, &inhibited] {
             some.windows(2).for_each(|pair| join(&mut of, pair[0], pair[1]));
         }
     }

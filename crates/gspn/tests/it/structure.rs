@@ -114,6 +114,9 @@ fn conflicts_are_between_immediates_of_one_priority() {
         ("timed", vec![timed("x", &a, &none), timed("y", &a, &none)], vec![]),
         ("nothing in common", vec![at_once("x", 1, &a, &d), at_once("y", 1, &c, &d)], vec![]),
         ("one stops the other", vec![at_once("x", 1, &a, &d), with(at_once("y", 1, &c, &none), "d")], vec![vec![0, 1]]),
+        ("both only look", vec![at_once("x", 1, &a, &a), at_once("y", 1, &ab, &a)], vec![]),
+        ("one looks at what the other takes", vec![at_once("x", 1, &a, &a), at_once("y", 1, &a, &d)], vec![vec![0, 1]]),
+        ("what is put back stops nobody", vec![at_once("x", 1, &a, &a), with(at_once("y", 1, &c, &none), "a")], vec![]),
         (
             "the same stops both",
             vec![with(at_once("x", 1, &a, &none), "d"), with(at_once("y", 1, &c, &none), "d")],
