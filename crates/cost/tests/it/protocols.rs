@@ -177,8 +177,32 @@ fn messages_are_as_long_as_on_the_wire() {
         (rsa(ENCRYPT), 100, 12 + 4 + 144),
         (curve(Mode::Sign), 100, 12 + 4 + 8 + 100 + 16),
         (curve(ENCRYPT), 100, 12 + 4 + 8 + 100 + 16),
+        // A full chunk has 65,536 bytes, and one byte more begins another.
+        (channel(Policy::None, Mode::None, Key::Rsa(2048)), 65_512, 65_536),
+        (channel(Policy::None, Mode::None, Key::Rsa(2048)), 65_513, 65_536 + 12 + 4 + 8 + 1),
+        (rsa(Mode::Sign), 65_480, 65_536),
+        (rsa(Mode::Sign), 65_481, 65_536 + 12 + 4 + 8 + 1 + 32),
+        (rsa(ENCRYPT), 65_479, 65_536),
+        (rsa(ENCRYPT), 65_480, 65_536 + 12 + 4 + 48),
+        // 15 full ones, and 17,815 bytes that fill 1,116 blocks with what goes around them.
+        (rsa(ENCRYPT), 1_000_000, 15 * 65_536 + 12 + 4 + 1_116 * 16),
+        (curve(Mode::Sign), 65_496, 65_536),
+        (curve(ENCRYPT), 65_497, 65_536 + 12 + 4 + 8 + 1 + 16),
     ] {
         assert_eq!(channel.wire(body), wire, "{:?} {:?}", channel.policy, channel.mode);
+    }
+    // Of several chunks each is signed and encrypted by itself.
+    let request = anonymous(rsa(ENCRYPT)).request(1_000_000, 100, false);
+    for (operation, bytes) in [
+        ("hash sha-256", 15 * (65_536 - 32) + 16 + 1_116 * 16 - 32),
+        ("encrypt aes-256-cbc", 15 * (65_536 - 16) + 1_116 * 16),
+    ] {
+        let found: Vec<u64> = lines(&request)
+            .iter()
+            .filter(|line| line.by == Party::Client && line.operation == operation)
+            .map(|line| line.bytes)
+            .collect();
+        assert!(found.contains(&bytes), "{operation}: {found:?}");
     }
     // Both ends work on what is signed and encrypted.
     let request = anonymous(rsa(ENCRYPT)).request(100, 100, false);

@@ -15,8 +15,9 @@ const CLEAR: u64 = 16;
 const SEQUENCE: u64 = 8;
 const MAC: u64 = 32;
 const TAG: u64 = 16;
-/// Bytes of a chunk that Trapkey's ends agree on.
-const CHUNK: u64 = 65_535;
+const BLOCK: u64 = 16;
+/// Bytes of a chunk that Trapkey's ends agree on where nothing else is configured.
+const CHUNK: u64 = 65_536;
 /// Bodies of an OpenSecureChannelRequest and its response, without their nonces.
 const OPEN: (u64, u64) = (53, 56);
 /// Body of a CloseSecureChannelRequest: what it is, and a header without a session.
@@ -48,6 +49,14 @@ pub struct Channel {
     /// Probability that a signature of an end, or the code of a message, turns out right, 0 to 1. Certificates always
     /// do, and so do tags of authenticated ciphers.
     pub valid: f64,
+}
+
+/// Chunks of a message, and bytes of all of them that are encrypted, signed and sent.
+struct Sizes {
+    chunks: u64,
+    encrypted: u64,
+    signed: u64,
+    sent: u64,
 }
 
 impl Channel {
@@ -123,9 +132,7 @@ impl Channel {
     /// What the sender of such a message does before it sends, and the receiver after.
     #[must_use]
     pub fn around(&self, from: Role, body: u64) -> (Vec<Part>, Vec<Part>) {
-        let chunks = self.chunks(body);
-        let (encrypted, signed, _) = self.sizes(body);
-        let sum = |bytes: u64| bytes + (chunks - 1) * (CLEAR + SEQUENCE);
+        let Sizes { chunks, encrypted, signed, .. } = self.sizes(body);
         let (own, aead) = (Role::Own, self.policy == Policy::EccCurve25519);
         let work = |name, operation: String, bytes| vec![times(priced(name, own, operation, bytes), chunks)];
         let each = |parts: Vec<Part>| parts.into_iter().map(|part| times(part, chunks)).collect::<Vec<_>>();
@@ -134,22 +141,22 @@ impl Channel {
         let mut after = Vec::new();
         if self.mode >= Mode::Sign && aead && self.mode == Mode::Sign {
             // The tag of an authenticated cipher stands alone.
-            let sign = work("encryptAlgorithm", format!("sign {CHACHA}"), sum(signed));
+            let sign = work("encryptAlgorithm", format!("sign {CHACHA}"), signed);
             parts.push(using(Basic::SignatureGeneration, signer, sign));
-            let verify = work("encryptAlgorithm", format!("verify {CHACHA}"), sum(signed));
+            let verify = work("encryptAlgorithm", format!("verify {CHACHA}"), signed);
             after.push(using(Basic::SignatureVerification, reader, verify));
         } else if self.mode >= Mode::Sign && !aead {
             let key = Key::Hmac(256);
-            let sign = with_session_key(mechanism::signing(key, Hash::Sha256, sum(signed)));
+            let sign = with_session_key(mechanism::signing(key, Hash::Sha256, signed));
             parts.push(using(Basic::SignatureGeneration, signer, each(sign)));
-            let verify = mechanism::verifying(key, Hash::Sha256, sum(signed), self.valid);
+            let verify = mechanism::verifying(key, Hash::Sha256, signed, self.valid);
             after.push(using(Basic::SignatureVerification, reader, each(verify)));
         }
         if self.mode == Mode::SignAndEncrypt {
             let cipher = self.policy.cipher();
-            let encrypt = work("encryptAlgorithm", format!("encrypt {cipher}"), sum(encrypted));
+            let encrypt = work("encryptAlgorithm", format!("encrypt {cipher}"), encrypted);
             parts.push(using(Basic::Encryption, signer, encrypt));
-            let decrypt = work("decryptAlgorithm", format!("decrypt {cipher}"), sum(encrypted));
+            let decrypt = work("decryptAlgorithm", format!("decrypt {cipher}"), encrypted);
             after.insert(0, using(Basic::Decryption, reader, decrypt));
         }
         (parts, after)
@@ -168,27 +175,43 @@ impl Channel {
     /// Bytes on the wire of a message of `body` bytes.
     #[must_use]
     pub fn wire(&self, body: u64) -> u64 {
-        let (_, _, sent) = self.sizes(body);
-        sent + (self.chunks(body) - 1) * (sent - body.min(sent))
+        self.sizes(body).sent
     }
 
-    fn chunks(&self, body: u64) -> u64 {
-        body.div_ceil(CHUNK - CLEAR - SEQUENCE - 1 - MAC - 15).max(1)
+    /// All chunks but the last one are full.
+    fn sizes(&self, body: u64) -> Sizes {
+        let room = self.room();
+        let chunks = body.div_ceil(room).max(1);
+        let (full, last) = (self.chunk(room), self.chunk(body - (chunks - 1) * room));
+        let sum = |of: fn(&Sizes) -> u64| (chunks - 1) * of(&full) + of(&last);
+        Sizes { chunks, encrypted: sum(|it| it.encrypted), signed: sum(|it| it.signed), sent: sum(|it| it.sent) }
     }
 
-    /// Bytes that are encrypted, signed and sent when a body goes in one chunk.
-    fn sizes(&self, body: u64) -> (u64, u64, u64) {
-        let plain = SEQUENCE + body;
+    /// Bytes of a body that one chunk holds.
+    fn room(&self) -> u64 {
         match (self.mode, self.policy) {
+            (Mode::None, _) => CHUNK - CLEAR - SEQUENCE,
+            (_, Policy::EccCurve25519) => CHUNK - CLEAR - SEQUENCE - TAG,
+            (Mode::Sign, _) => CHUNK - CLEAR - SEQUENCE - MAC,
+            // The size of the padding takes a byte, and there may be none.
+            (Mode::SignAndEncrypt, _) => (CHUNK - CLEAR) / BLOCK * BLOCK - SEQUENCE - 1 - MAC,
+        }
+    }
+
+    /// A chunk with so many bytes of a body.
+    fn chunk(&self, body: u64) -> Sizes {
+        let plain = SEQUENCE + body;
+        let (encrypted, signed, sent) = match (self.mode, self.policy) {
             (Mode::None, _) => (0, 0, CLEAR + plain),
             (Mode::Sign, Policy::EccCurve25519) => (0, CLEAR + plain, CLEAR + plain + TAG),
             (Mode::SignAndEncrypt, Policy::EccCurve25519) => (plain, 0, CLEAR + plain + TAG),
             (Mode::Sign, _) => (0, CLEAR + plain, CLEAR + plain + MAC),
             (Mode::SignAndEncrypt, _) => {
-                let padded = (plain + 1 + MAC).next_multiple_of(16);
+                let padded = (plain + 1 + MAC).next_multiple_of(BLOCK);
                 (padded, CLEAR + padded - MAC, CLEAR + padded)
             }
-        }
+        };
+        Sizes { chunks: 1, encrypted, signed, sent }
     }
 
     /// Asks for the endpoints over a channel without protection.
