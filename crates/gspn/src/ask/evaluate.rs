@@ -448,15 +448,21 @@ impl Solved {
     }
 }
 
+const NO_MEAN: &str = "so there is no mean time";
+
 /// The mean time of a passage, if it is certain.
 pub(crate) fn certainly(reached: &Reached) -> Result<f64, Refusal> {
     if reached.certain {
         return Ok(reached.mean);
     }
     let hardly = if reached.probability < 1.0 { "" } else { "less than " };
-    let why =
-        format!("it is ever reached with probability {hardly}{} only, so there is no mean time", reached.probability);
+    let why = format!("it is ever reached with probability {hardly}{} only, {NO_MEAN}", reached.probability);
     Err(Refusal::new(Class::Unsupported, "", why))
+}
+
+/// Whether that is why there is none.
+pub(crate) fn is_uncertain(refusal: &Refusal) -> bool {
+    refusal.why.ends_with(NO_MEAN)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a check to eight digits")]

@@ -10,7 +10,7 @@ pub use self::answer::{Answer, Checks, Value};
 pub(crate) use self::derivatives::structural;
 pub use self::derivatives::{Derivatives, derivatives};
 pub use self::evaluate::answer;
-pub(crate) use self::evaluate::{Answers, PART, certainly, in_turn, invariant_error, is_passage};
+pub(crate) use self::evaluate::{Answers, PART, certainly, in_turn, invariant_error, is_passage, is_uncertain};
 pub(crate) use self::solution::{Flows, Solution, float};
 
 use crate::net::Tokens;

@@ -119,10 +119,22 @@ fn run(chain: &Chain, initial: &[(u32, f64)], whole: bool, budget: &mut Budget<'
 
 /// Whether each state is in a closed class, and how many of these there are, single states included.
 pub(crate) fn closed(chain: &Chain) -> (Vec<bool>, usize) {
+    let (classes, count) = classes(chain);
+    (classes.iter().map(Option::is_some).collect(), count)
+}
+
+/// The closed class of each state that is in one, and how many of these there are.
+pub(crate) fn classes(chain: &Chain) -> (Vec<Option<u32>>, usize) {
     let components = components::of(chain);
-    let bottoms: Vec<bool> = (0..components.len()).map(|component| is_bottom(chain, &components, component)).collect();
-    let count = bottoms.iter().filter(|bottom| **bottom).count();
-    (components.of.iter().map(|component| bottoms[*component as usize]).collect(), count)
+    let mut count = 0;
+    let number = |component| {
+        is_bottom(chain, &components, component).then(|| {
+            count += 1;
+            count - 1
+        })
+    };
+    let bottoms: Vec<Option<u32>> = (0..components.len()).map(number).collect();
+    (components.of.iter().map(|component| bottoms[*component as usize]).collect(), count as usize)
 }
 
 /// Closed classes of states, single ones included: what is known of the long run without solving anything.

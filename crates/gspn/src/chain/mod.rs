@@ -29,7 +29,7 @@ mod worth_at;
 
 pub use self::adjoint::{Worth, worth, worth_of_passage, worth_of_time};
 pub use self::long_run::{LongRun, bottoms, long_run};
-pub(crate) use self::long_run::{apart, closed, common, settled};
+pub(crate) use self::long_run::{apart, classes, closed, common, settled};
 pub use self::passage::{Reached, passage, quantile};
 pub(crate) use self::passage::{moments, there};
 pub(crate) use self::rates::Rates;

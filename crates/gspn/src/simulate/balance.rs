@@ -69,6 +69,8 @@ struct Place {
     more: f64,
     error: f64,
     one_way: bool,
+    /// The most tokens that one firing brings or takes.
+    grain: f64,
     /// It gathers tokens, and with more of them the net around it is the same; `aside` where that is beyond doubt, and was so before.
     plenty: bool,
     aside: bool,
@@ -104,19 +106,23 @@ impl Balance {
             let error = (spread(&net, more) / (count - 1.0) / count).sqrt();
             let moved = net.iter().filter(|change| **change != 0.0).count();
             let one_way = f64::min(into[place], out[place]) == 0.0 && moved >= ONE_WAY;
+            let moves = model.parts.iter().flat_map(|part| &part.changes).filter(|change| change.place == place);
+            let grain = moves.map(|it| float(it.by.min(it.by.wrapping_neg()))).fold(0.0, f64::max);
             let enough = |tokens: u64| model.parts.iter().all(|part| plenty(part, place, tokens));
             let plenty = more > 0.0 && runs.clone().all(|(_, machine)| enough(machine.marking[place]));
             let sure = one_way || more > SURE * error;
             let aside = plenty && sure && runs.clone().all(|(moment, _)| enough(moment.marking[place]));
-            Some(Place { flow: most / count, more, error, one_way, plenty, aside })
+            Some(Place { flow: most / count, more, error, one_way, grain, plenty, aside })
         };
         Self((0..places).map(place).collect())
     }
 
-    /// The places whose tokens rise or fall by more than chance and by more than `relative` of what goes through them.
+    /// The places whose tokens rise or fall by more than chance and by more than `relative` of what goes through them. Runs that are in step
+    /// all have those of one firing more, or fewer, at times.
     pub(super) fn drifts(&self, relative: f64) -> Vec<Drift> {
         let drift = |(place, it): (usize, &Place)| {
-            let drifts = (it.one_way || it.more.abs() > SURE * it.error) && it.more.abs() > relative / 2.0 * it.flow;
+            let risen = it.one_way || it.more.abs() > SURE * it.error && it.more.abs() > it.grain;
+            let drifts = risen && it.more.abs() > relative / 2.0 * it.flow;
             drifts.then_some(Drift { place, grows: it.more > 0.0, plenty: it.plenty })
         };
         self.places().filter_map(drift).collect()

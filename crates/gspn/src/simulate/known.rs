@@ -3,8 +3,10 @@
 //! Two parts of a net that hardly know of each other look like one, as long as no run goes from one to the other: all runs agree, and nothing
 //! rises or falls. No number of firings tells that from a long run; the solution of a net that is small does.
 
+use std::collections::BTreeMap;
+
 use super::{Estimate, Meter};
-use crate::ask::{self, Ask, Value};
+use crate::ask::{self, Ask, Value, is_uncertain};
 use crate::net::Net;
 use crate::{Budget, Class, Limits, Refusal};
 
@@ -23,7 +25,10 @@ pub(super) const FEW_LOOKS: u32 = 200;
 
 /// Values of questions about the long run, each with how far it may be off; nothing of those that are not known.
 #[derive(Debug)]
-pub(super) struct Known(Vec<Option<(f64, f64)>>);
+pub(super) struct Known {
+    values: Vec<Option<(f64, f64)>>,
+    unanswered: BTreeMap<String, Refusal>,
+}
 
 impl Known {
     /// Solves what is asked about `net`, within `limits` and `most` looks at the clock.
@@ -36,18 +41,28 @@ impl Known {
             }
             _ => None,
         };
-        Self(asks.iter().map(value).collect())
+        Self { values: asks.iter().map(value).collect(), unanswered: answer.unanswered }
     }
 
     /// The value of a question that `estimate` is no interval of.
     pub(super) fn against(&self, question: usize, estimate: &Estimate) -> Option<f64> {
-        let (value, error) = (*self.0.get(question)?)?;
+        let (value, error) = (*self.values.get(question)?)?;
         far(estimate, value, error).then_some(value)
+    }
+
+    /// Why the mean time that `ask` is about is none, where it need not come to an end.
+    pub(super) fn uncertain(&self, ask: &Ask) -> Option<Refusal> {
+        self.unanswered.get(&ask.id).filter(|refusal| is_uncertain(refusal)).cloned()
+    }
+
+    /// Whether a question has one.
+    pub(super) fn has(&self, question: usize) -> bool {
+        self.values.get(question).is_some_and(Option::is_some)
     }
 
     /// By question.
     pub(super) fn values(&self) -> impl Iterator<Item = Option<(f64, f64)>> + '_ {
-        self.0.iter().copied()
+        self.values.iter().copied()
     }
 }
 

@@ -5,17 +5,19 @@
 //! their batches do, and none of them rises or falls inside, they have ended in different closed classes: then each run is one sample, and
 //! more runs are made.
 
+use std::ops::Range;
+
 use super::balance::{Balance, Drift, Moment};
 use super::figures::{alike, alike_inside, half_width, mean, settled, spread, wilson};
 use super::known::{self, Known, LOOKS};
 use super::machine::{Level, Machine, Watch};
 use super::model::Model;
-use super::passing::{self, LIMITS, Passing};
+use super::passing::{self, LIMITS, Passing, Seen};
 use super::walk::{End, Ends};
 use super::{Estimate, Meter};
-use crate::Refusal;
 use crate::ask::Ask;
 use crate::net::Net;
+use crate::{Class, Refusal};
 
 /// Runs side by side at first.
 const RUNS: usize = 16;
@@ -50,6 +52,12 @@ const CHANGES: usize = 50;
 const TENTH: f64 = 0.1;
 /// How much less than their batches runs may scatter where there is chance.
 const SAME_RUN: f64 = 1e-9;
+/// How much more batches of one time may scatter than runs in them, where fixed times may keep runs in step.
+const STEP: f64 = 1.5;
+/// The part of the batches by which the last of such runs begins later than the first, one of so many.
+const LATER: usize = 4;
+/// The part of all time that a fixed time may have been running for: what follows on it has been seen so often, about.
+const RUNNING: f64 = 0.125;
 
 /// What is measured in the long run.
 #[derive(Debug, Clone, Copy)]
@@ -83,8 +91,9 @@ struct Runs<'a> {
     count: usize,
     /// How places were in balance in the latest batches.
     balance: Balance,
-    /// Whether it is known that no two of them can end differently.
+    /// Whether it is known that no two of them can end differently, and how they have.
     one: bool,
+    seen: Seen,
 }
 
 /// A measure after a look.
@@ -106,8 +115,8 @@ pub(super) fn simulate(
 ) -> Result<Vec<Result<Estimate, Refusal>>, Refusal> {
     let length = batch(model, watch, seed, meter)?;
     let (mut passing, mut ends, mut end) = (Passing::of(net), None, None::<End>);
-    let (balance, one) = (Balance::default(), passing.one);
-    let mut all = Runs { model, watch, seed, measures, runs: Vec::new(), length, count: FIRST, balance, one };
+    let (balance, one, seen) = (Balance::default(), passing.is_one(), Seen::default());
+    let mut all = Runs { model, watch, seed, measures, runs: Vec::new(), length, count: FIRST, balance, one, seen };
     let mut drifts = Vec::new();
     let mut looks: Vec<Look> = Vec::new();
     let (mut round, mut on_the_way, mut looked, mut known) = (0, (0, 0), 0, None);
@@ -119,12 +128,18 @@ pub(super) fn simulate(
         let first = looks.is_empty();
         if done || first {
             all.balance = all.balance();
+            let machines: Vec<&Machine<'_>> = all.runs.iter().map(|run| &run.machine).collect();
+            all.seen = passing.ends(machines.iter().copied()).unwrap_or_else(|| {
+                let ends = ends.get_or_insert_with(|| Ends::of(net, model));
+                ends.seen(&machines)
+            });
             looks = (0..measures.len()).map(|measure| all.look(measure, relative)).collect();
             drifts = all.balance.drifts(relative);
             on_the_way = (passing.count(all.runs.iter().map(|run| &run.machine)), all.runs.len());
             looked = all.runs.len();
         }
         let dead = all.dead();
+        let running = all.running();
         if done {
             // Once, and not where the limit came before.
             known.get_or_insert_with(|| Known::of(net, asks, LIMITS, LOOKS, meter));
@@ -134,7 +149,15 @@ pub(super) fn simulate(
         let moves = |measure: usize, look: &Look| {
             all.level(measure).filter(|_| !look.estimate.reached).and_then(|level| all.balance.moves(level))
         };
+        // An end that no run has come to: what is known has it in it, for the rest there are to be more runs.
+        let has = |measure: usize| known.as_ref().is_some_and(|it| it.has(measure));
+        let is_off = |measure: usize| looks.get(measure).is_some_and(|look| against(measure, look).is_some());
+        let unseen = all.seen.unseen && !dead && (0..measures.len()).any(|measure| !has(measure) || is_off(measure));
+        let few = unseen && all.runs.len() < SAME.min(most);
+        let lacking = |measure: usize| unseen && !has(measure) && (few || all.seen.sure);
         let mut reached = on_the_way.0 == 0
+            && running.is_none()
+            && (0..looks.len()).all(|measure| !lacking(measure))
             && looks
                 .iter()
                 .enumerate()
@@ -151,11 +174,14 @@ pub(super) fn simulate(
             }
             reached &= on_the_way.0 == 0 && end.is_none();
         }
-        if !done || reached || (dead && all.runs.len() >= most) {
+        let hopeless = !few && (0..measures.len()).any(lacking);
+        if !done || reached || hopeless || (dead && all.runs.len() >= most) {
             let estimate = |(measure, look): (usize, &Look)| match hidden(measure) {
                 _ if on_the_way.0 > 0 => Err(passing::refusal(on_the_way)),
+                _ if let Some((transition, time)) = running => Err(still(&model.names[transition], time)),
                 Some(drift) if done || !first => Err(drift.refusal(model)),
                 _ if let Some(end) = end => Err(end.refusal(model)),
+                _ if lacking(measure) => Err(passing::unseen(all.runs.len())),
                 // A start that is not over drifts, too.
                 Some(_) => Ok(Estimate { reached: false, ..look.estimate }),
                 None => match against(measure, look) {
@@ -169,10 +195,10 @@ pub(super) fn simulate(
             return Ok(looks.iter().enumerate().map(estimate).collect());
         }
         round += 1;
-        all.one = passing.one;
+        all.one = passing.is_one();
         // More runs would begin at the start again, where those that there are have not left it yet.
         let may_add = all.runs.len() < most && on_the_way.0 == 0 && end.is_none();
-        if may_add && (dead || round % 3 != 0 && looks.iter().any(|look| look.mixed)) {
+        if may_add && (dead || few || round % 3 != 0 && looks.iter().any(|look| look.mixed)) {
             all.add(all.runs.len().min(most - all.runs.len()))?;
         } else {
             all.count = even(all.count + all.count / 2);
@@ -269,6 +295,12 @@ impl Runs<'_> {
         self.runs.iter().all(|run| run.machine.next() == f64::INFINITY)
     }
 
+    /// A fixed time that has been running for much of the time of a run, and for how long: nobody has seen what is behind it, or hardly.
+    fn running(&self) -> Option<(usize, f64)> {
+        let of = |run: &Run<'_>| run.machine.longest().filter(|(_, time)| *time > RUNNING * run.machine.now);
+        self.runs.iter().find_map(of)
+    }
+
     /// Whether runs may differ.
     fn chance(&self) -> bool {
         self.model.chance() || self.runs.iter().any(|run| run.machine.drawn)
@@ -306,6 +338,17 @@ impl Runs<'_> {
         }
     }
 
+    /// The means of runs that are in step, each over as many of `batches`, which begin later from run to run: where the first is at the beginning
+    /// of a way round, the others are further on it.
+    fn staggered(&self, measure: usize, batches: Range<usize>) -> Vec<f64> {
+        let later = batches.len() / LATER;
+        let of = |(at, run): (usize, &Run<'_>)| {
+            let from = batches.start + at * later / (self.runs.len() - 1).max(1);
+            mean(&run.batches[measure][from..from + batches.len() - later])
+        };
+        self.runs.iter().enumerate().map(of).collect()
+    }
+
     fn look(&self, measure: usize, relative: f64) -> Look {
         if self.dead() {
             let last = |run: &Run<'_>| match self.measures[measure] {
@@ -340,10 +383,13 @@ impl Runs<'_> {
             .collect();
         let means: Vec<f64> = rows.iter().map(|row| mean(row)).collect();
         let middle = mean(&means);
-        let within: f64 = rows.iter().zip(&means).map(|(row, mean)| spread(row, *mean)).sum();
+        let columns: Vec<f64> =
+            (0..GROUPS).map(|at| mean(&rows.iter().map(|row| row[at]).collect::<Vec<_>>())).collect();
+        let inside: f64 = rows.iter().zip(&means).map(|(row, mean)| spread(row, *mean)).sum();
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
         let (groups, runs) = (GROUPS as f64, rows.len() as f64);
-        let within = within / (runs * (groups - 1.0));
+        let within = inside / (runs * (groups - 1.0));
+        let in_step = spread(&columns, middle) * runs;
         let between = groups * spread(&means, middle) / (runs - 1.0);
         // Where nothing ever changed, another run may still see it change.
         // Runs that are too short to have come round differ, too: they are to go on, for more of them begin at the start again. Until one
@@ -351,18 +397,40 @@ impl Runs<'_> {
         let slow = alike_inside(&rows) > ALIKE_INSIDE;
         let changes = changes(&rows);
         let differently = between > CLEAR * within && !slow && !self.one;
-        let mixed = differently || between == 0.0 || changes == Some(0);
-        let unclear = between > SCATTER * within && !mixed;
         // Without chance every run is the same one, and however many there are, they say no more than one.
-        let one = between > 0.0 && between <= SAME_RUN * within;
-        let alike = alike(&rows, middle) > ALIKE;
+        let one = !self.chance() || between > 0.0 && between <= SAME_RUN * within && !self.seen.differently;
+        let mixed = !one && (self.seen.differently || differently || between == 0.0 || changes == Some(0));
+        let unclear = between > SCATTER * within && !mixed;
+        // Runs that rise and fall together show it no better than one does, and what is longer than a batch may hide that.
+        let apart = (inside - in_step) / (runs - 1.0);
+        let in_step = self.model.longest.is_some_and(|time| time > self.length || in_step > STEP * apart);
+        let together = in_step && !one && !mixed;
+        let alike =
+            alike(&rows, middle) > ALIKE || together && self::alike(std::slice::from_ref(&columns), middle) > ALIKE;
+        let (means, middle) = if together {
+            let means = self.staggered(measure, count - size * GROUPS..count);
+            let middle = mean(&means);
+            (means, middle)
+        } else {
+            (means, middle)
+        };
         let half = match rows.first() {
             Some(row) if one => half_width(row),
+            _ if together => half_width(&means).max(half_width(&columns)),
             _ if mixed || unclear || alike => half_width(&means),
             _ => half_width(&rows.concat()),
         };
+        // What fires so often in each batch may fire once more, or less.
+        let last = if one && matches!(self.measures[measure], Measure::Fired(_)) {
+            #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+            let time = (size * GROUPS) as f64 * self.length;
+            1.0 / time
+        } else {
+            0.0
+        };
+        let half = half + last;
         let enough = if mixed { means.len() >= ENDS } else { one || !alike && !unclear };
-        let enough = enough && changes.is_none_or(|changes| changes >= CHANGES);
+        let enough = enough && (one || changes.is_none_or(|changes| changes >= CHANGES));
         // Before the start is over everywhere, what is seen agrees with itself and is not the long run.
         let off = self.off(measure) * middle.abs();
         let balanced = off <= f64::max(half, TENTH * relative * middle.abs()) / 2.0;
@@ -370,13 +438,22 @@ impl Runs<'_> {
         let sure = half > 0.0 && half <= relative * middle.abs() && enough && balanced;
         let samples = if one {
             GROUPS
-        } else if mixed || unclear || alike {
+        } else if together || mixed || unclear || alike {
             means.len()
         } else {
             rows.len() * GROUPS
         };
         Look { estimate: Estimate::around(middle, half, samples as u64, sure), mixed }
     }
+}
+
+/// Why there is no long run where a fixed time has been running for so long.
+fn still(transition: &str, time: f64) -> Refusal {
+    let why = format!(
+        "`{transition}` had been running for {time:.3e} time units when the limit of firings or of time was reached, and what follows on it was \
+         hardly seen: allow more, or ask `solve`"
+    );
+    Refusal::new(Class::TooLarge, "", why)
 }
 
 /// How often what most long batches showed became something else, or was it from the start; nothing where no more than half of them are the same.

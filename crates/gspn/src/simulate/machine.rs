@@ -276,6 +276,16 @@ impl<'a> Machine<'a> {
         at_once.get(drawn).copied().unwrap_or(slot)
     }
 
+    /// Of the fixed times that run, the transition of the one that has run for the longest, and for how long.
+    pub(super) fn longest(&self) -> Option<(usize, f64)> {
+        let runs = |(slot, transition): (usize, &u32)| {
+            let Time::Fixed(delay) = self.model.parts[*transition as usize].time else { return None };
+            let clock = self.clocks[self.leaves + slot];
+            clock.is_finite().then(|| (*transition as usize, delay - (clock - self.now)))
+        };
+        self.model.timed.iter().enumerate().filter_map(runs).max_by(|(_, one), (_, other)| one.total_cmp(other))
+    }
+
     /// The slots of fixed times below `node` of the tree that end by `last`.
     fn until(&self, node: usize, last: f64, found: &mut Vec<usize>) {
         if node >= self.leaves {

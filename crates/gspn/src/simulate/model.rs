@@ -54,6 +54,8 @@ pub(super) struct Model {
     pub(super) streams: Vec<u64>,
     /// Where two or more have fixed times, so that these may end at the same instant: the least of them.
     pub(super) least: Option<f64>,
+    /// The longest fixed time.
+    pub(super) longest: Option<f64>,
 }
 
 impl Part {
@@ -147,7 +149,7 @@ impl Model {
             Kind::Deterministic { delay } => Some(delay),
             _ => None,
         });
-        let several = fixed.clone().nth(1).is_some();
+        let (longest, several) = (fixed.clone().reduce(f64::max), fixed.clone().nth(1).is_some());
         Self {
             initial: net.places.iter().map(|place| place.tokens).collect(),
             parts,
@@ -156,6 +158,7 @@ impl Model {
             timed: timed.into_iter().map(number).collect(),
             names: net.transitions.iter().map(|it| it.name.clone()).collect(),
             least: fixed.reduce(f64::min).filter(|_| several),
+            longest,
         }
     }
 }

@@ -3,11 +3,11 @@
 //! What runs show of a net that hardly ever comes to its end looks like a long run, and nothing drifts. Where the net is small, its
 //! markings say whether runs are where it stays.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::machine::Machine;
 use crate::explore::{Space, explore};
-use crate::net::Net;
+use crate::net::{Kind, Net, Rate, Servers};
 use crate::{Budget, Class, Limits, Refusal, chain};
 
 /// Markings that are looked at, as many as are explored while a few batches are simulated, and bytes that this takes.
@@ -20,10 +20,12 @@ const LARGEST: Limits = Limits { markings: 500_000, bytes: 256 << 20 };
 /// What the markings of a net say of its runs; nothing where it is too large, or cannot be explored.
 #[derive(Debug)]
 pub(super) struct Passing {
-    /// The markings, and of each state whether it is one of those where the net stays; nothing where there are none that are left for ever.
-    left: Option<(Space, Vec<bool>)>,
-    /// Whether all runs end in one closed class, so that they cannot have ended differently.
-    pub(super) one: bool,
+    /// The markings, and of each state the closed class that it is in.
+    markings: Option<(Space, Vec<Option<u32>>)>,
+    /// How many closed classes there are, 0 where that is not known.
+    classes: usize,
+    /// Whether each marking that was found is come to. It may not be where fixed times were explored as if any could end first.
+    exact: bool,
     /// How many markings are not enough.
     beyond: Option<u64>,
 }
@@ -38,6 +40,11 @@ impl Passing {
         self.beyond.is_some()
     }
 
+    /// Whether all runs end in one closed class, so that they cannot have ended differently.
+    pub(super) fn is_one(&self) -> bool {
+        self.exact && self.classes == 1
+    }
+
     /// Looks at more markings, as many as so many `firings` are worth. Whether they are all.
     pub(super) fn further(&mut self, net: &Net, firings: u64) -> bool {
         let Some(beyond) = self.beyond else { return true };
@@ -49,39 +56,91 @@ impl Passing {
     }
 
     fn within(net: &Net, limits: Limits) -> Self {
-        let mut go_on = |_| true;
-        match explore(net, 1, &[], &[], &mut Budget::new(limits, &mut go_on)) {
-            Ok(space) => {
-                let (stays, classes) = chain::closed(space.chain());
-                let left = stays.iter().any(|stays| !stays).then_some((space, stays));
-                Self { left, one: classes == 1, beyond: None }
-            }
-            // What is refused for itself is so again, however many markings are allowed.
-            Err(refusal) => {
-                let beyond = if refusal.class == Class::TooLarge { limits.markings } else { u64::MAX };
-                Self { left: None, one: false, beyond: Some(beyond) }
-            }
+        let refusal = match explored(net, limits) {
+            Ok(space) => return Self::found(space, true, None),
+            Err(refusal) => refusal,
+        };
+        if refusal.class == Class::TooLarge {
+            return Self { markings: None, classes: 0, exact: false, beyond: Some(limits.markings) };
         }
+        // What is refused for itself is so again, however many markings are allowed.
+        match explored(&untimed(net), limits) {
+            Ok(space) => Self::found(space, false, Some(u64::MAX)),
+            Err(_) => Self { markings: None, classes: 0, exact: false, beyond: Some(u64::MAX) },
+        }
+    }
+
+    fn found(space: Space, exact: bool, beyond: Option<u64>) -> Self {
+        let (of, classes) = chain::classes(space.chain());
+        let says = classes > 1 || of.iter().any(Option::is_none);
+        Self { markings: says.then_some((space, of)), classes, exact, beyond }
     }
 
     /// How many of the runs are in markings that are left for ever.
     pub(super) fn count<'a>(&self, runs: impl Iterator<Item = &'a Machine<'a>>) -> usize {
-        let Some((space, stays)) = &self.left else { return 0 };
+        let Some((space, classes)) = self.markings.as_ref().filter(|_| self.exact) else { return 0 };
         // With clocks the same marking may be both; one that is not found is none of them.
         let mut of: BTreeMap<&[u64], (usize, bool)> = BTreeMap::new();
         for run in runs {
             of.entry(run.marking.as_slice()).or_insert((0, false)).0 += 1;
         }
-        let mut tokens = vec![0; space.places()];
         for wanted in [false, true] {
-            for (state, _) in (0..).zip(stays).filter(|(_, stays)| **stays == wanted) {
-                space.load(space.marking_of(state), &mut tokens);
-                if let Some((_, left)) = of.get_mut(tokens.as_slice()) {
+            each_marking(space, classes, |class, marking| {
+                if let Some((_, left)) = of.get_mut(marking).filter(|_| class.is_some() == wanted) {
                     *left = !wanted;
                 }
-            }
+            });
         }
         of.values().filter(|(_, left)| *left).map(|(runs, _)| runs).sum()
+    }
+
+    /// How the runs end; nothing where the markings are not known.
+    pub(super) fn ends<'a>(&self, runs: impl Iterator<Item = &'a Machine<'a>>) -> Option<Seen> {
+        let Some((space, classes)) = self.markings.as_ref().filter(|_| self.classes > 1) else {
+            return (self.classes == 1).then_some(Seen::default());
+        };
+        let markings: BTreeSet<&[u64]> = runs.map(|run| run.marking.as_slice()).collect();
+        let mut seen = BTreeSet::new();
+        each_marking(space, classes, |class, marking| {
+            if let Some(class) = class.filter(|_| markings.contains(marking)) {
+                seen.insert(class);
+            }
+        });
+        Some(Seen { differently: seen.len() > 1, unseen: seen.len() < self.classes, sure: self.exact })
+    }
+}
+
+/// How runs have ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Seen {
+    /// Not all of them in one closed class.
+    pub(super) differently: bool,
+    /// None in one that there is,
+    pub(super) unseen: bool,
+    /// or at least in one that there may be.
+    pub(super) sure: bool,
+}
+
+fn explored(net: &Net, limits: Limits) -> Result<Space, Refusal> {
+    explore(net, 1, &[], &[], &mut Budget::new(limits, &mut |_| true))
+}
+
+/// The net whose fixed times may each end first: it comes wherever the net does, and maybe further.
+fn untimed(net: &Net) -> Net {
+    let mut net = net.clone();
+    for it in &mut net.transitions {
+        if let Kind::Deterministic { delay } = it.kind {
+            it.kind = Kind::Timed { rate: Rate::Constant(1.0 / delay), servers: Servers::Finite(1) };
+        }
+    }
+    net
+}
+
+fn each_marking(space: &Space, classes: &[Option<u32>], mut look: impl FnMut(Option<u32>, &[u64])) {
+    let mut tokens = vec![0; space.places()];
+    for (state, class) in (0..).zip(classes) {
+        space.load(space.marking_of(state), &mut tokens);
+        look(*class, tokens.as_slice());
     }
 }
 
@@ -90,6 +149,15 @@ pub(super) fn refusal((passing, of): (usize, usize)) -> Refusal {
     let why = format!(
         "when the limit of firings or of time was reached, {passing} of {of} runs were in markings that the net leaves for ever: its long \
          run had not begun; allow more, or ask `solve`"
+    );
+    Refusal::new(Class::TooLarge, "", why)
+}
+
+/// Why so many runs do not say how the net ends.
+pub(super) fn unseen(runs: usize) -> Refusal {
+    let why = format!(
+        "the net may come to several ends that it does not leave again, and none of {runs} runs had come to one of them when the limit of \
+         firings or of time was reached: allow more, or ask `solve`"
     );
     Refusal::new(Class::TooLarge, "", why)
 }

@@ -89,7 +89,10 @@ impl<'a> Single<'a> {
         condition: &Condition,
         meter: &mut Meter<'_, '_>,
     ) -> Result<Option<Truth>, Refusal> {
-        let Some(solution) = self.solution(meter) else { return Ok(self.value(ask, meter)) };
+        let Some(solution) = self.solution(meter) else {
+            let known = Known::of(self.net, std::slice::from_ref(ask), LIMITS, FEW_LOOKS, meter);
+            return known.uncertain(ask).map_or_else(|| Ok(truths(&known).pop().flatten()), Err);
+        };
         let goal = solution.holds(condition);
         let (chain, initial) = (solution.space.chain(), solution.space.initial());
         let found = known::within(LIMITS, LOOKS, meter, |budget| chain::moments(chain, initial, &goal, budget));

@@ -5,6 +5,7 @@
 
 use super::machine::Machine;
 use super::model::{Model, Time};
+use super::passing::Seen;
 use super::random::Stream;
 use super::trap;
 use crate::net::{Net, semiflows, structure};
@@ -51,6 +52,18 @@ impl Ends {
             }
         }
         Self { once, race: !model.parts.iter().any(|part| matches!(part.time, Time::Fixed(_))) }
+    }
+
+    /// How the runs end, as far as what fires only so often says: where it fired more often in some, they are elsewhere, and where one
+    /// fired in none, others may be.
+    pub(super) fn seen(&self, runs: &[&Machine<'_>]) -> Seen {
+        let once = || self.once.iter().enumerate().filter(|(_, once)| **once).map(|(transition, _)| transition);
+        let fired = |transition: usize| runs.iter().map(move |run| run.fired()[transition]);
+        Seen {
+            differently: once().any(|it| fired(it).min() != fired(it).max()),
+            unseen: once().any(|it| fired(it).max() == Some(0)),
+            sure: false,
+        }
     }
 
     /// Walks from the markings of `runs`, as far as so many `firings` of them are worth.

@@ -29,6 +29,7 @@ mod scored;
 mod settling;
 mod simulation;
 mod simulation_at_once;
+mod simulation_ends;
 mod simulation_random;
 mod simulation_rare;
 mod structure;
