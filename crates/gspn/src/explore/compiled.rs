@@ -4,14 +4,20 @@
 
 use crate::net::{Arc, Kind, Net, Phase, Rate, Servers, Tokens};
 
+/// Immediates that are listed, for all transitions together, and for one in any case: of a net in which thousands take from one place, each
+/// touches all.
+const LISTED: usize = 1 << 24;
+const FEW: usize = 256;
+
 /// What firing needs of a transition.
 #[derive(Debug)]
 pub(crate) struct Fire {
     pub(crate) inputs: Vec<Arc>,
     pub(crate) outputs: Vec<Arc>,
     pub(crate) inhibitors: Vec<Arc>,
-    /// Positions in [`Compiled::immediates`] of those that its firing may enable or, if it is an immediate itself, disable; some twice.
-    pub(super) touches: Vec<usize>,
+    /// Positions in [`Compiled::immediates`] of those that its firing may enable or, if it is an immediate itself, disable; some twice. `None`
+    /// for any of them.
+    pub(super) touches: Option<Vec<u32>>,
     /// Whether it is an immediate that changes nothing for another one, and that no other one takes anything from or stops: it fires as
     /// often, and all others as they would, whichever of those that may fire is the first.
     pub(super) free: bool,
@@ -126,25 +132,35 @@ impl Compiled {
             }
         }
         compiled.immediates.sort_by_key(|immediate| std::cmp::Reverse(immediate.priority));
-        let mut near: Vec<Vec<usize>> = vec![Vec::new(); places];
-        for (position, immediate) in compiled.immediates.iter().enumerate() {
+        let mut near: Vec<Vec<u32>> = vec![Vec::new(); places];
+        for (position, immediate) in (0..).zip(&compiled.immediates) {
             let it = &net.transitions[immediate.transition];
             it.inputs.iter().chain(&it.inhibitors).for_each(|arc| near[arc.place].push(position));
         }
-        let mut stopped = vec![false; net.transitions.len()];
+        let (mut stopped, mut room) = (vec![false; net.transitions.len()], LISTED);
         for (transition, it) in net.transitions.iter().enumerate() {
-            let mut touches = compiled.touched(net, &near, &it.inputs, &it.outputs);
-            let mut free = false;
-            // Where time passes no immediate is enabled, so that a timed transition disables none.
-            if matches!(it.kind, Kind::Immediate { .. }) {
-                free = touches.is_empty();
-                for position in compiled.touched(net, &near, &it.outputs, &it.inputs) {
-                    let other = compiled.immediates[position].transition;
-                    if other != transition {
-                        (free, stopped[other]) = (false, true);
+            let immediate = matches!(it.kind, Kind::Immediate { .. });
+            let places = it.inputs.iter().chain(&it.outputs).map(|arc| arc.place);
+            let most = places.map(|place| near[place].len()).sum::<usize>() * (1 + usize::from(immediate));
+            let listed = most <= FEW || most <= room;
+            let (mut touches, mut free) = (None, false);
+            if listed {
+                let mut all = compiled.touched(net, &near, &it.inputs, &it.outputs);
+                // Where time passes no immediate is enabled, so that a timed transition disables none.
+                if immediate {
+                    free = all.is_empty();
+                    for position in compiled.touched(net, &near, &it.outputs, &it.inputs) {
+                        let other = compiled.immediates[position as usize].transition;
+                        if other != transition {
+                            (free, stopped[other]) = (false, true);
+                        }
+                        all.push(position);
                     }
-                    touches.push(position);
                 }
+                room = room.saturating_sub(all.len());
+                touches = Some(all);
+            } else if immediate {
+                stopped.fill(true);
             }
             let (inputs, outputs, inhibitors) = (it.inputs.clone(), it.outputs.clone(), it.inhibitors.clone());
             compiled.fires.push(Fire { inputs, outputs, inhibitors, touches, free });
@@ -175,16 +191,16 @@ impl Compiled {
 
     /// Which immediates may be enabled by a firing that takes tokens from the places of `less` and puts some into those of `more`; the
     /// other way round, which may be disabled. `near` holds for each place the immediates that take from it or look at it.
-    fn touched(&self, net: &Net, near: &[Vec<usize>], less: &[Arc], more: &[Arc]) -> Vec<usize> {
+    fn touched(&self, net: &Net, near: &[Vec<u32>], less: &[Arc], more: &[Arc]) -> Vec<u32> {
         let count = |arcs: &[Arc], place: usize| arcs.iter().find(|arc| arc.place == place).map_or(0, |arc| arc.count);
         let grows = |less: &[Arc], more: &[Arc], place: usize| count(more, place) > count(less, place);
-        let touches = |position: &usize| {
-            let it = &net.transitions[self.immediates[*position].transition];
+        let touches = |position: &u32| {
+            let it = &net.transitions[self.immediates[*position as usize].transition];
             it.inputs.iter().any(|arc| grows(less, more, arc.place))
                 || it.inhibitors.iter().any(|arc| grows(more, less, arc.place))
         };
         let places = less.iter().chain(more).map(|arc| arc.place);
-        let mut touched: Vec<usize> = places.flat_map(|place| near[place].iter().copied()).collect();
+        let mut touched: Vec<u32> = places.flat_map(|place| near[place].iter().copied()).collect();
         touched.sort_unstable();
         touched.dedup();
         touched.retain(touches);

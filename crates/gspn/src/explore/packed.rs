@@ -165,7 +165,10 @@ impl Packed {
         let mut delta = vec![0_u64; layout.words()];
         let moves = net.fires.iter().map(|fire| {
             #[expect(clippy::cast_possible_truncation, reason = "at most 64 bits")]
-            let mut looks: Vec<u32> = fire.touches.iter().map(|position| (of[*position] / each) as u32).collect();
+            let mut looks: Vec<u32> = match &fire.touches {
+                Some(touches) => touches.iter().map(|position| (of[*position as usize] / each) as u32).collect(),
+                None => (0..immediates.len().div_ceil(each) as u32).collect(),
+            };
             looks.sort_unstable();
             looks.dedup();
             let keeps = !looks.iter().fold(0, |bits, bit| bits | 1 << bit);

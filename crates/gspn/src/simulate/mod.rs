@@ -166,8 +166,9 @@ enum Way {
 /// good as was wanted; questions that are simulated one after the other share firings and time (see [`Budget::sharing`]).
 ///
 /// # Errors
-/// When a run cannot go on: immediates without end, more tokens than can be counted.
+/// When a run cannot go on: immediates without end, more tokens than can be counted; when the net alone takes more memory than is allowed.
 pub fn simulate(net: &Net, asks: &[Ask], plan: Plan, budget: &mut Budget<'_>) -> Result<Estimates, Refusal> {
+    budget.bytes(Model::bytes(net))?;
     let model = Model::new(net);
     let (mut levels, mut ways) = (Vec::new(), Vec::new());
     let mut found = Estimates { seed: plan.seed, ..Estimates::default() };

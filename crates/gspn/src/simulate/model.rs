@@ -3,6 +3,9 @@
 use super::random::named;
 use crate::net::{Arc, Kind, Net, Phase, Rate, Servers};
 
+/// Bytes of a transition in a list.
+const LISTED: u64 = 4;
+
 /// What a firing does to one place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change {
@@ -120,6 +123,15 @@ impl Model {
     /// Firings per time unit of an exponential transition in `marking`.
     pub(super) fn rate(&self, transition: usize, marking: &[u64]) -> f64 {
         self.parts[transition].rate(marking)
+    }
+
+    /// Bytes that it takes at most, but for what is as large as the net: each transition lists those that it has a say in.
+    pub(super) fn bytes(net: &Net) -> u64 {
+        let mut readers = vec![0_u64; net.places.len()];
+        let arcs = net.transitions.iter().flat_map(|it| it.inputs.iter().chain(&it.inhibitors));
+        arcs.for_each(|arc| readers[arc.place] += 1);
+        let changed = net.transitions.iter().flat_map(|it| changes(&it.inputs, &it.outputs));
+        LISTED * changed.map(|change| readers[change.place]).sum::<u64>()
     }
 
     pub(super) fn new(net: &Net) -> Self {

@@ -155,3 +155,32 @@ fn what_hangs_on_rare_states_is_asked_last() {
     assert!(answer.values.contains_key("q1 10") && answer.values.len() == 1, "{answer:?}");
     assert!(answer.unanswered["q3 86"].why.contains("before this was answered"), "{answer:?}");
 }
+
+/// Each of thousands of immediates that take from one place touches all others: what would be listed is their square.
+#[test]
+fn thousands_of_immediates_may_share_a_place() {
+    let count = 6_000;
+    let transitions: Vec<serde_json::Value> = (0..count)
+        .map(|at| {
+            let to = if at % 3 == 0 { "b" } else { "c" };
+            serde_json::json!({"name": format!("t{at}"), "kind": "immediate", "in": {"a": 1}, "out": {to: 1}})
+        })
+        .chain([("ba", "b"), ("ca", "c")].map(|(name, from)| {
+            serde_json::json!({"name": name, "kind": "timed", "rate": 1, "in": {from: 1}, "out": {"a": 1}})
+        }))
+        .collect();
+    let net = serde_json::json!({"net": {"places": [{"name": "a", "tokens": 1}, {"name": "b"}, {"name": "c"}], "transitions": transitions},
+        "ask": [{"id": "b", "kind": "mean_tokens", "place": "b"}]});
+    let document = gspn::json::read(net.to_string().as_bytes()).unwrap();
+    let limits = gspn::Limits { bytes: 64 << 20, ..gspn::Limits::default() };
+    let answer =
+        gspn::ask::answer(&document.net, &document.asks, &mut gspn::Budget::new(limits, &mut |_| true)).unwrap();
+    let gspn::ask::Value::Number(b) = answer.values["b"] else { panic!("a number") };
+    assert!((b - 1.0 / 3.0).abs() < 1e-12, "{b}");
+    // A run would list them.
+    let plan = gspn::simulate::Plan::default();
+    let refusal =
+        gspn::simulate::simulate(&document.net, &document.asks, plan, &mut gspn::Budget::new(limits, &mut |_| true))
+            .unwrap_err();
+    assert_eq!((refusal.class, refusal.name.as_str()), (gspn::Class::TooLarge, "memory"));
+}
