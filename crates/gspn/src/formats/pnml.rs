@@ -58,6 +58,7 @@ pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
     if name(root) != "pnml" {
         return Err(Refusal::invalid(name(root), "the outermost element of PNML is `pnml`"));
     }
+    strays::text(root)?;
     // Older files have it in a `module`.
     let (modules, others): (Vec<_>, Vec<_>) = inside(root).partition(|node| name(*node) == "module");
     let (nets, others): (Vec<_>, Vec<_>) =
@@ -113,12 +114,11 @@ fn gather<'a, 'i>(around: Node<'a, 'i>, nodes: &mut Vec<Node<'a, 'i>>, depth: u3
         return Err(Refusal::invalid("page", format!("pages are nested more than {PAGES} deep")));
     }
     strays::elements(around)?;
+    strays::text(around)?;
+    strays::labels(around)?;
     for node in inside(around) {
         match name(node) {
-            "page" => {
-                strays::text(node)?;
-                gather(node, nodes, depth + 1)?;
-            }
+            "page" => gather(node, nodes, depth + 1)?,
             "place" | "transition" | "arc" => {
                 plain(node)?;
                 strays::elements(node)?;
@@ -126,6 +126,7 @@ fn gather<'a, 'i>(around: Node<'a, 'i>, nodes: &mut Vec<Node<'a, 'i>>, depth: u3
                 strays::text(node)?;
                 strays::bare(node)?;
                 single(node)?;
+                strays::labels(node)?;
                 nodes.push(node);
             }
             note if NOTES.contains(&note) => {}
@@ -183,7 +184,8 @@ fn plain(node: Node<'_, '_>) -> Result<(), Refusal> {
 fn single(node: Node<'_, '_>) -> Result<(), Refusal> {
     let owner = node.attribute("id").unwrap_or_else(|| name(node));
     xml::once(node, owner, &OFTEN)?;
-    match inside(node).find(|child| values(*child).count() > 1) {
+    let said = |label: Node<'_, '_>| values(label).count() + usize::from(label.has_attribute("value"));
+    match inside(node).find(|child| said(*child) > 1) {
         None => Ok(()),
         Some(child) => Err(Refusal::invalid(owner, format!("`{}` has two values", name(child)))),
     }
@@ -220,11 +222,17 @@ pub(super) fn values<'a, 'i>(node: Node<'a, 'i>) -> impl Iterator<Item = Node<'a
     inside(node).filter(|child| matches!(name(*child), "value" | "text"))
 }
 
-/// A whole number.
+/// A whole number. Only in a `value` there may be colours with it.
 pub(super) fn count(node: Node<'_, '_>, owner: &str) -> Result<u64, Refusal> {
-    let text = value(node).unwrap_or_default();
-    tokens(&text).ok_or_else(|| {
+    let said = values(node).next();
+    let text = said.map(xml::text).unwrap_or_default();
+    let alone = said.is_some_and(|said| name(said) == "text");
+    let number = if alone { text.parse().ok() } else { tokens(&text) };
+    number.ok_or_else(|| {
         let why = format!("`{}` is `{text}`, and a whole number from 0 is wanted", name(node));
+        if let Some(instead) = without_commas(&text) {
+            return Refusal::invalid(owner, format!("{why}, without a comma{instead}"));
+        }
         // `red,2` of PIPE, multisets of terms (2'a or 2`a, <a>), and lists. `Default,-2` has no colour, and is no number of tokens.
         let plain =
             text.split_once(',').is_some_and(|(colour, count)| colour.trim() == "Default" && !count.contains(','));
@@ -234,6 +242,14 @@ pub(super) fn count(node: Node<'_, '_>, owner: &str) -> Result<u64, Refusal> {
             Refusal::invalid(owner, why)
         }
     })
+}
+
+/// What to write instead of a number with commas, if it is one: those between thousands may be left out.
+fn without_commas(text: &str) -> Option<String> {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|next| next.is_ascii_digit());
+    let (first, others) = text.split_once(',').filter(|_| text.split(',').map(str::trim).all(digits))?;
+    let thousands = first.len() <= 3 && others.split(',').all(|part| part.len() == 3);
+    Some(if thousands { format!(": write `{}`", text.replace(',', "")) } else { String::new() })
 }
 
 /// PIPE writes `Default,3` for three tokens of its one colour, and `Default,3,Red,0` or `Red,0` where there are others: none of them is in
@@ -249,7 +265,7 @@ fn tokens(text: &str) -> Option<u64> {
         match colour {
             "Default" if tokens.is_none() => tokens = Some(count),
             "Default" => return None,
-            _ if count > 0 => return None,
+            _ if count > 0 || !colour.starts_with(char::is_alphabetic) => return None,
             _ => {}
         }
     }
@@ -346,13 +362,13 @@ impl Reader<'_> {
         let owner = node.attribute("id").unwrap_or(from);
         self.draft.arc_id(node.attribute("id"))?;
         let sort = sort(node, owner)?;
-        let inhibits = matches!(&*sort, "inhibition" | "inhibitor");
+        let numberless = matches!(&*sort, "inhibition" | "inhibitor" | "test" | "read");
         let mut multiplicity = 1;
         for child in inside(node) {
             match name(child) {
-                "inscription" if inside(child).all(|inner| name(inner) == "graphics") => {}
-                // An inhibitor arc of PIPE 5 has no number: any token stops.
-                "inscription" if inhibits && value(child).as_deref() == Some("") => {}
+                "inscription" if values(child).next().is_none() => {}
+                // An inhibitor arc of PIPE 5 has no number: any token stops. So may one that only looks.
+                "inscription" if numberless && value(child).as_deref() == Some("") => {}
                 "inscription" => multiplicity = count(child, owner)?,
                 "type" | "arctype" => {}
                 "tagged" => untagged(child)?,

@@ -79,8 +79,8 @@ pub(super) fn remark(node: Node<'_, '_>) -> Result<(), Refusal> {
 /// with its tip at the end; of Yasper comments, and how it compares the names of cases, which plain tokens have not.
 fn usual(tool: &str, child: Node<'_, '_>) -> bool {
     match name(child) {
-        "time" => xml::text(child).parse() == Ok(0.0),
-        "probability" => xml::text(child).parse() == Ok(1.0),
+        "time" => number(child) == Some(0.0),
+        "probability" => number(child) == Some(1.0),
         // Who works in the company, and in which part of it: a transition says for itself whom it needs.
         "resources" if tool == "WoPeD" && said_of(child) == "net" => true,
         "resources" | "simulations" | "partnerLinks" | "variables" => {
@@ -92,6 +92,11 @@ fn usual(tool: &str, child: Node<'_, '_>) -> bool {
         "ArrowMode" => value(child).as_deref() == Some("2"),
         _ => false,
     }
+}
+
+/// What stands in it, if that is a number and nothing else.
+fn number(child: Node<'_, '_>) -> Option<f64> {
+    xml::text(child).parse().ok().filter(|_| inside(child).next().is_none())
 }
 
 /// The element of which it is said, around the tool's.

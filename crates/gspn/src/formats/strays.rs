@@ -3,6 +3,7 @@
 use roxmltree::Node;
 
 use super::pnml::values;
+use super::remarks::remark;
 use super::xml::{self, inside, line, name, owner};
 use crate::{Class, Refusal};
 
@@ -12,6 +13,12 @@ const SILENT: [&str; 2] = ["http://www.w3.org/XML/1998/namespace", "http://www.w
 /// What has its text in a `value` or a `text`.
 const VALUED: [&str; 9] =
     ["initialMarking", "capacity", "inscription", "type", "arctype", "rate", "timed", "infiniteServer", "priority"];
+
+/// What has it in an attribute `value`, too.
+const SORTS: [&str; 2] = ["type", "arctype"];
+
+/// What else has a value in it, and may be without.
+const OTHERS: [&str; 3] = ["name", "tagged", "silent"];
 
 /// Refuses elements of another namespace than what they stand in: they only have the names of what is known.
 pub(super) fn elements(around: Node<'_, '_>) -> Result<(), Refusal> {
@@ -53,6 +60,11 @@ pub(super) fn attributes(node: Node<'_, '_>) -> Result<(), Refusal> {
 
 /// Refuses text between elements.
 pub(super) fn text(around: Node<'_, '_>) -> Result<(), Refusal> {
+    loose(around, owner(around, name(around)))
+}
+
+/// Refuses text between elements, by a name.
+pub(super) fn loose(around: Node<'_, '_>, owner: &str) -> Result<(), Refusal> {
     let parts = around.children().filter(|child| child.is_text());
     for part in parts {
         let said = part.text().unwrap_or_default().trim();
@@ -62,7 +74,7 @@ pub(super) fn text(around: Node<'_, '_>) -> Result<(), Refusal> {
                 begins(part),
                 said.chars().take(40).collect::<String>()
             );
-            return Err(Refusal::invalid(owner(around, name(around)), why));
+            return Err(Refusal::invalid(owner, why));
         }
     }
     Ok(())
@@ -93,4 +105,55 @@ pub(super) fn bare(around: Node<'_, '_>) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// Refuses what stands in a label and is none of its parts, and attributes of one: each may say more than the value does.
+pub(super) fn labels(around: Node<'_, '_>) -> Result<(), Refusal> {
+    for label in inside(around) {
+        let valued = VALUED.contains(&name(label));
+        if valued {
+            attributes(label)?;
+            said(label)?;
+        }
+        if valued || OTHERS.contains(&name(label)) {
+            elements(label)?;
+            inside(label).try_for_each(|part| self::part(label, part))?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses attributes of a label, but for an id and for what sort an arc is of.
+fn said(label: Node<'_, '_>) -> Result<(), Refusal> {
+    let called = name(label);
+    let usual = |key: &str| key == "id" || (key == "value" && SORTS.contains(&called));
+    let Some(other) = label.attributes().find(|it| it.namespace().is_none() && !usual(it.name())) else {
+        return Ok(());
+    };
+    let (key, text) = (other.name(), other.value());
+    let instead = match key {
+        "value" => format!(": write `<{called}><value>{text}</value></{called}>`"),
+        _ => String::new(),
+    };
+    let why =
+        format!("line {}: the attribute `{key}` (`{text}`) of its `{called}` is not understood{instead}", line(label));
+    Err(Refusal::new(Class::Unsupported, owner(label, called), why))
+}
+
+/// Refuses elements in a label but its value, without any in it, how it looks, and what a tool says and changes nothing.
+fn part(label: Node<'_, '_>, part: Node<'_, '_>) -> Result<(), Refusal> {
+    let strange = match name(part) {
+        "graphics" => None,
+        "toolspecific" => return remark(part),
+        "value" | "text" => inside(part).next(),
+        _ => Some(part),
+    };
+    let Some(strange) = strange else { return Ok(()) };
+    let why = format!(
+        "line {}: the element `{}` in its `{}` is not understood: take it out",
+        line(strange),
+        name(strange),
+        name(label)
+    );
+    Err(Refusal::new(Class::Unsupported, owner(label, name(label)), why))
 }

@@ -112,9 +112,19 @@ fn an_empty_inscription_is_one_where_pipe_has_it_so() {
     for inscription in ["", "<inscription/>", drawn] {
         assert_eq!(with("normal", inscription), foreign(PIPE), "{inscription}");
     }
-    for inscription in [empty, "<inscription><structure/></inscription>"] {
+    let structure = "<inscription><structure/></inscription>";
+    for (inscription, class) in [(empty, Class::Invalid), (structure, Class::Unsupported)] {
         let refusal = with("normal", inscription).unwrap_err();
-        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Invalid, "P1 to T1"), "{refusal}");
+        assert_eq!((refusal.class, refusal.name.as_str()), (class, "P1 to T1"), "{refusal}");
     }
-    assert!(with("inhibitor", "<inscription><structure/></inscription>").is_err());
+    assert!(with("inhibitor", structure).is_err());
+    for sort in ["test", "read"] {
+        let arc = |inscription: &str| {
+            let sort = format!("{inscription}<type value=\"{sort}\"/></arc>");
+            foreign(&PIPE.replace("<inscription><value>1</value></inscription></arc>", &sort))
+        };
+        assert_eq!(arc("<inscription><value/></inscription>"), arc("<inscription><value>1</value></inscription>"));
+        let read = arc(empty).unwrap();
+        assert_eq!((read.transitions()[1].inputs[0].count, read.transitions()[1].outputs[0].count), (1, 1), "{sort}");
+    }
 }

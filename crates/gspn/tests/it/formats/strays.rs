@@ -63,6 +63,8 @@ fn text_that_belongs_to_nothing_is_refused_with_its_line() {
         (PIPE, "<rate><value>2.5", "&#50;<rate><value>2.5", "T0", 8),
         (PIPE, "<arcpath", "<![CDATA[x]]><arcpath", "P0 to T0", 13),
         (ISO, "<page id=\"inner\">", "<page id=\"inner\">.", "inner", 6),
+        (PIPE, "</net>", "5 tokens more</net>", "Net-One", 17),
+        (ISO, "</pnml>", "more</pnml>", "pnml", 11),
     ] {
         let (class, named, why) = refused(file, good, bad);
         assert!(class == Class::Invalid && named == name, "{named}: {why}");
@@ -101,6 +103,100 @@ fn text_without_a_value_around_it_is_refused_with_what_to_write() {
         let (class, named, why) = refused(PIPE, good, bad);
         assert!(class == Class::Invalid && named == name, "{named}: {why}");
         assert!(why.contains(words) && why.starts_with("line "), "{why}");
+    }
+}
+
+/// Each of these would be read as something else than what it says, or in part.
+#[test]
+fn what_stands_in_a_label_beside_its_value_is_refused() {
+    let tool = |said: &str| format!("<toolspecific tool=\"x\" version=\"1\">{said}</toolspecific>");
+    let (capacity, inhibitor) = (tool("<capacity>1</capacity>"), tool("<inhibitor/>"));
+    for (good, bad, name, words) in [
+        ("<rate><value>2.5", "<rate><value>2<x/>5", "T0", "line 8: the element `x` in its `rate` is not understood"),
+        (
+            "<value>Default,2</value><g",
+            "<value>Default,2<text>0</text></value><g",
+            "P0",
+            "`text` in its `initialMarking`",
+        ),
+        ("<value>work</value>", "<value>wo<x/>rk</value>", "P1", "`x` in its `name`"),
+        ("<tagged><value>false", "<tagged><value>false<x/>", "P0 to T0", "`x` in its `tagged`"),
+        ("<rate><value>2.5</value>", "<rate><value>2.5</value><server>3</server>", "T0", "`server` in its `rate`"),
+        (
+            "<initialMarking><value>0</value>",
+            &format!("<initialMarking><value>0</value>{capacity}"),
+            "P1",
+            "(`capacity`)",
+        ),
+        (
+            "<inscription><value>1</value>",
+            &format!("<inscription><value>1</value>{inhibitor}"),
+            "P1 to T1",
+            "(`inhibitor`)",
+        ),
+        (
+            "<inscription><value>1</value></inscription></arc>",
+            "<inscription value=\"3\"/></arc>",
+            "P1 to T1",
+            "the attribute `value` (`3`) of its `inscription` is not understood: write `<inscription><value>3</value></inscription>`",
+        ),
+        (
+            "<initialMarking><value>0</value>",
+            "<initialMarking value=\"3\">",
+            "P1",
+            "attribute `value` (`3`) of its `initialMarking`",
+        ),
+        ("<rate><value>2.5", "<rate unit=\"h\"><value>2.5", "T0", "attribute `unit` (`h`) of its `rate`"),
+        (
+            "<rate><value>2.5",
+            "<rate xmlns:x=\"urn:y\" x:unit=\"h\"><value>2.5",
+            "T0",
+            "attribute `unit` (`h`) of the namespace",
+        ),
+        (
+            "<rate><value>2.5</value>",
+            "<rate><x:value xmlns:x=\"urn:y\">2.5</x:value>",
+            "T0",
+            "`value` of the namespace",
+        ),
+    ] {
+        let (class, named, why) = refused(PIPE, good, bad);
+        assert!(class == Class::Unsupported && named == name, "{named}: {why}");
+        assert!(why.contains(words) && why.starts_with("line "), "{why}");
+    }
+    let (_, name, why) = refused(ISO, "<text>Ring</text>", "<text>Ri<x/>ng</text>");
+    assert!(name == "ring" && why.contains("`x` in its `name`"), "{why}");
+    // A marking with its tokens as they are drawn, as in the examples of the standard.
+    let drawn = tool("<tokengraphics><tokenposition x=\"6\" y=\"9\"/></tokengraphics>");
+    let text = PIPE.replace("<value>Default,2</value><g", &format!("<value>Default,2</value>{drawn}<g"));
+    assert_eq!(foreign(&text), foreign(PIPE));
+    let (class, name, why) =
+        refused(PIPE, "<type value=\"inhibition\"/>", "<type value=\"normal\"><value>inhibitor</value></type>");
+    assert!(class == Class::Invalid && name == "stop" && why == "`type` has two values", "{why}");
+}
+
+/// `red,0` is no tokens of another colour; a colour has a name, and only PIPE has colours.
+#[test]
+fn a_number_with_commas_is_no_colour() {
+    let marking = "<value>Default,2</value><g";
+    for (text, instead) in [
+        ("<value>10,000</value>", ", without a comma: write `10000`"),
+        ("<value>1,000,000</value>", ", without a comma: write `1000000`"),
+        ("<text>10,000</text>", ", without a comma: write `10000`"),
+        ("<value>5,0</value>", ", without a comma"),
+        ("<text>red,0</text>", "coloured tokens"),
+        ("<text>Default,2</text>", "wanted"),
+        ("<value>Default,3,5,0</value>", "coloured tokens"),
+        ("<value>,0</value>", "coloured tokens"),
+    ] {
+        let refusal = foreign(&PIPE.replace(marking, &format!("{text}<g"))).unwrap_err();
+        let class = if instead.starts_with("colour") { Class::Unsupported } else { Class::Invalid };
+        assert_eq!((refusal.class, refusal.name.as_str()), (class, "wait"), "{refusal}");
+        assert!(refusal.why.ends_with(instead), "{refusal}");
+    }
+    for text in ["10,000", "2,0"] {
+        let (class, name, why) = refused(ISO, "<inscription><text>1", &format!("<inscription><text>{text}"));
+        assert!(class == Class::Invalid && name == "3" && why.contains("without a comma"), "{why}");
     }
 }
 
