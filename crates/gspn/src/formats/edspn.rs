@@ -6,13 +6,14 @@ use super::document;
 use super::draft::Draft;
 use super::encoding::xml_text;
 use super::expression::{Constants, Definition, of};
+use super::strays::loose;
 use super::xml::{self, inside, name};
 use crate::net::{Kind, Net, Rate, Servers};
 use crate::{Class, Refusal};
 
 /// What a node or an arc is called in the file, and what changes no net of plain tokens: the priority in discrete time, by what a time is
 /// specified, who is taken first from a queue, and what is drawn while a net runs.
-const HARMLESS: [&str; 7] = ["id", "type", "DTSPNpriority", "specType", "takeFirst", "queue", "watch"];
+const HARMLESS: [&str; 6] = ["id", "DTSPNpriority", "specType", "takeFirst", "queue", "watch"];
 
 pub(super) fn read(text: &[u8], set: &[(String, String)]) -> Result<Net, Refusal> {
     let text = xml_text(text)?;
@@ -35,6 +36,7 @@ pub(super) fn read(text: &[u8], set: &[(String, String)]) -> Result<Net, Refusal
             return Err(Refusal::invalid(name(root), "a net of PNML stands in a `pnml`: put that around it"));
         }
     }
+    loose(root, "net")?;
     let constants = constants(root, set)?;
     let mut draft = Draft::default();
     for node in inside(root) {
@@ -67,14 +69,26 @@ fn only(node: Node<'_, '_>, called: &str, known: &[&str], children: &[&str]) -> 
             );
             return Err(unsupported(called, why));
         }
-        if !silent && !HARMLESS.contains(&key) && !known.contains(&key) {
+        let usual = HARMLESS.contains(&key) || (key == "type" && sort(name(node), text));
+        if !silent && !usual && !known.contains(&key) {
             return Err(unsupported(called, format!("its attribute `{key}` (`{text}`) is not understood")));
         }
     }
     xml::once(node, called, &["graphics", "handle"])?;
+    loose(node, called)?;
+    inside(node).try_for_each(|part| loose(part, called))?;
     match inside(node).map(name).find(|child| *child != "graphics" && !children.contains(child)) {
         Some(child) => Err(unsupported(called, format!("the element `{child}` in it is not understood"))),
         None => Ok(()),
+    }
+}
+
+/// Whether a `type` says of an element no more than its name does.
+fn sort(element: &str, text: &str) -> bool {
+    match element {
+        "arc" => text == "connector",
+        "inhibit" => matches!(text, "connector" | "inhibitor"),
+        _ => text == "node",
     }
 }
 
@@ -129,11 +143,13 @@ fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<
         }
         "generalTransition" => {
             let id = xml::need(node, "id")?;
-            let delay = node.attribute("delay").unwrap_or("UNIFORM(0.0,1.0);");
-            Err(unsupported(called(node, id), format!("its time `{delay}` is not understood")))
+            let time = node.attribute("timeFunction").or(node.attribute("delay"));
+            let time = time.map_or_else(String::new, |time| format!(" `{time}`"));
+            Err(unsupported(called(node, id), format!("the time{time} of a general transition is not understood")))
         }
+        "definition" => loose(node, node.attribute("name").unwrap_or(sort)),
         // A measure is a question, and no part of the net.
-        "arc" | "inhibit" | "definition" | "measure" | "comment" | "graphics" => Ok(()),
+        "arc" | "inhibit" | "measure" | "comment" | "graphics" => Ok(()),
         other => {
             let called = node.attribute("id").unwrap_or(other);
             Err(unsupported(called, format!("the element `{other}` is not understood")))

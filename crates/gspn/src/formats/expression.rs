@@ -10,6 +10,10 @@ use crate::{Class, Refusal};
 /// How deep parentheses, signs and powers may be nested.
 const DEEP: u32 = 64;
 
+/// Why a quotient with a sign in its midst is refused.
+const TURNED: &str = "GreatSPN has a minus before all factors and divisors that follow, as in 8/-(2*4) for `8/-2*4`: put what it belongs to \
+                      into parentheses, as `8/(-2)*4`";
+
 /// A constant as a file says it.
 #[derive(Debug)]
 pub(super) struct Definition<'a> {
@@ -165,7 +169,8 @@ impl Constants {
     /// A whole number from 0.
     pub(super) fn whole(&self, text: &str) -> Result<u64, String> {
         let text = text.trim();
-        if let Ok(whole) = text.parse() {
+        // No grammar here has a plus in front of a number.
+        if let Some(whole) = text.parse().ok().filter(|_| !text.starts_with('+')) {
             return Ok(whole);
         }
         let value = self.in_whole_numbers(text)?;
@@ -311,16 +316,22 @@ impl<'a> Reader<'_, 'a> {
 
     fn product(&mut self) -> Result<Number, String> {
         let mut number = self.part()?;
+        // Whether all are factors from a signed part on, if there is one behind the first: a minus is before all that follow there.
+        let mut turned = None;
         loop {
-            if self.take('*') {
-                let next = self.part()?;
-                number = number.with(next, number.value * next.value);
-            } else if self.take('/') {
-                let next = self.part()?;
-                number = number.with(next, number.value / next.value);
-            } else {
+            let times = self.take('*');
+            if !times && !self.take('/') {
                 return Ok(number);
             }
+            turned = turned.map(|factors: bool| factors && times);
+            if turned == Some(false) && !self.constants.powers {
+                return Err(TURNED.to_owned());
+            }
+            let next = self.part()?;
+            if next.signed {
+                turned = turned.or(Some(times));
+            }
+            number = number.with(next, if times { number.value * next.value } else { number.value / next.value });
         }
     }
 
@@ -429,6 +440,9 @@ mod tests {
         assert_eq!(constants.whole("2*N"), Ok(6));
         assert_eq!(constants.whole("18446744073709551615"), Ok(u64::MAX));
         assert!(constants.whole("N/2").is_err() && constants.whole("-1").is_err());
+        for signed in ["+1", "+1.0", "2*+1", "+N"] {
+            assert!(constants.whole(signed).is_err() && constants.value(signed).is_err(), "{signed}");
+        }
     }
 
     /// As the grammar of the GreatSPN editor has it: `(K/2)` is whole, and a minus is in front of all that follows.
@@ -447,6 +461,11 @@ mod tests {
             ("(-2)+5", 3.0),
             ("2*-3", -6.0),
             ("1--3", 4.0),
+            ("8/-2", -4.0),
+            ("2*-3*-4*2", 48.0),
+            ("-8/2*4", -16.0),
+            ("20/(-2)*(-5)", 50.0),
+            ("8/(2*-4)", -1.0),
             ("-(2+5)*3", -21.0),
             ("1.0 + ( 2*(K) / (1+1) ) ", 8.0),
         ] {
@@ -468,8 +487,12 @@ mod tests {
             let why = constants.value(text);
             assert!(why.as_ref().is_err_and(|why| why.contains("as `(-2)+5`")), "{text}: {why:?}");
         }
+        for text in ["20/-2*-5", "1-2/-4*8", "8/-2/2", "2*-5/2", "1.0*(2*-r*5/2)", "2*-3/-1", "2/- -3*4", "-8/-2*4"] {
+            let why = constants.value(text);
+            assert!(why.as_ref().is_err_and(|why| why.contains("as `8/(-2)*4`")), "{text}: {why:?}");
+        }
         let powers = Constants { powers: true, ..constants };
-        for (text, wanted) in [("(K/2)*1.0", 3.5), ("-2+5", 3.0), ("2*-3+4", -2.0)] {
+        for (text, wanted) in [("(K/2)*1.0", 3.5), ("-2+5", 3.0), ("2*-3+4", -2.0), ("20/-2*-5", 50.0)] {
             assert_eq!(powers.value(text), Ok(wanted), "{text}");
         }
     }

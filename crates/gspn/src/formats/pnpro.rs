@@ -6,7 +6,8 @@ use super::document;
 use super::draft::Draft;
 use super::encoding::xml_text;
 use super::expression::{Constants, Definition, of};
-use super::xml::{self, escape, holdable, inside, name};
+use super::strays::loose;
+use super::xml::{self, escape, holdable, inside, line, name};
 use super::{Beside, chosen, no_net};
 use crate::net::{Arc, Kind, Net, Phase, Rate, Servers, Transition};
 use crate::{Class, Refusal};
@@ -26,6 +27,10 @@ const LOOKS: [&str; 12] = [
     "alt-name-fn",
     "shown-as",
 ];
+
+/// What a project has besides nets: automata that watch one, measures, nets that are joined of others, and pictures.
+const PAGES: [&str; 7] = ["dta", "measures", "algebra", "algebra2", "unfolding", "multinet", "resource-list"];
+
 /// What matters only when nets are joined (`superposition-tags`), or for the order of variables in a decision diagram (`partition`).
 const ELSEWHERE: [&str; 2] = ["superposition-tags", "partition"];
 
@@ -36,24 +41,28 @@ pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
     if name(root) != "project" {
         return Err(Refusal::invalid(name(root), "the outermost element of a PNPRO project is `project`"));
     }
-    let nets: Vec<_> = inside(root)
-        .filter(|node| name(*node) == "gspn")
-        .map(|gspn| (gspn.attribute("name").unwrap_or_default(), gspn))
-        .collect();
+    let (nets, pages): (Vec<_>, Vec<_>) = inside(root).partition(|node| name(*node) == "gspn");
+    let nets: Vec<_> = nets.into_iter().map(|gspn| (gspn.attribute("name").unwrap_or_default(), gspn)).collect();
     // Other tools have projects, too: Maven's are the most.
     if nets.is_empty() {
         return Err(no_net("its `project` has no `gspn`, as those of the GreatSPN editor do"));
     }
+    if let Some(page) = pages.into_iter().find(|page| !PAGES.contains(&name(*page))) {
+        return Err(strange(page, name(page), "a project"));
+    }
+    loose(root, "project")?;
     let gspn = chosen("project", &nets, beside.net)?;
     let mut draft = Draft::default();
     // Before what else is wrong: numbers of a net of colours have no values of their own.
     inside(gspn).filter(|part| name(*part) == "nodes").flat_map(inside).try_for_each(known)?;
+    loose(gspn, gspn.attribute("name").unwrap_or("gspn"))?;
+    inside(gspn).try_for_each(|part| loose(part, name(part)))?;
     let constants = constants(gspn, beside.set)?;
     for part in inside(gspn) {
         match name(part) {
             "nodes" => inside(part).try_for_each(|node| self::node(node, &constants, &mut draft))?,
             "edges" => {}
-            other => return Err(unsupported(other, "an element of a net that is not understood")),
+            other => return Err(strange(part, other, "a net")),
         }
     }
     for edges in inside(gspn).filter(|part| name(*part) == "edges") {
@@ -69,6 +78,20 @@ pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
 
 fn unsupported(name: &str, why: impl Into<String>) -> Refusal {
     Refusal::new(Class::Unsupported, name, why)
+}
+
+/// An element that nothing is known of.
+fn strange(node: Node<'_, '_>, called: &str, around: &str) -> Refusal {
+    let why = format!("line {}: the element `{}` in {around} is not understood", line(node), name(node));
+    unsupported(called, why)
+}
+
+/// Refuses elements in one, but for those of one name, and text: all that the editor says of it stands in attributes.
+fn bare(node: Node<'_, '_>, called: &str, known: Option<&str>) -> Result<(), Refusal> {
+    match inside(node).find(|child| Some(name(*child)) != known) {
+        Some(child) => Err(strange(child, called, &format!("its `{}`", name(node)))),
+        None => loose(node, called),
+    }
 }
 
 fn constants(gspn: Node<'_, '_>, set: &[(String, String)]) -> Result<Constants, Refusal> {
@@ -124,14 +147,16 @@ fn fixed(called: &str, key: &str, text: &str) -> Result<(), Refusal> {
     Err(unsupported(called, format!("{key} is `{text}`: the function `{function}` is not understood")))
 }
 
-/// Refuses a kind of node that nets here have not.
+/// Refuses a kind of node that nets here have not, and what stands in one.
 fn known(node: Node<'_, '_>) -> Result<(), Refusal> {
+    let called = node.attribute("name").unwrap_or(name(node));
     let why = match name(node) {
-        "place" | "transition" | "constant" | "template" | "text-box" => return Ok(()),
+        "place" | "transition" | "constant" | "template" => return bare(node, called, None),
+        "text-box" => return Ok(()),
         sort @ ("color-class" | "color-var") => format!("nodes of kind `{sort}` are not understood: coloured tokens"),
         sort => format!("nodes of kind `{sort}` are not understood"),
     };
-    Err(unsupported(node.attribute("name").unwrap_or(name(node)), why))
+    Err(unsupported(called, why))
 }
 
 fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(), Refusal> {
@@ -204,12 +229,15 @@ fn servers(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Se
     }
 }
 
-/// `I[d]` is a fixed time, and so is a number alone; `Erlang[rate, k]` has phases.
+/// `I[d]` is a fixed time, `Erlang[rate, k]` has phases. A number alone is refused: GreatSPN takes it for a density.
 fn general(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Kind, Refusal> {
     if let Some(servers) = node.attribute("nservers").filter(|servers| !matches!(*servers, "1" | "Single")) {
         return Err(unsupported(called, format!("`nservers` is `{servers}`: a fixed time has one server here")));
     }
-    let text = node.attribute("delay").unwrap_or("1.0").trim();
+    let Some(text) = node.attribute("delay").map(str::trim) else {
+        let why = "it is of type `GEN` and has no `delay`: write `delay=\"I[1.0]\"` for a fixed time of 1.0";
+        return Err(Refusal::invalid(called, why));
+    };
     let inner = |word: &str| {
         let inner = text.strip_prefix(word)?.trim_start().strip_prefix('[')?.trim_end().strip_suffix(']')?;
         // Brackets in it are of other functions, or the first and the last of a sum.
@@ -226,7 +254,11 @@ fn general(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Ki
         return Ok(Kind::Phase(Phase::Erlang { stages, rate: value(rate)? }));
     }
     match constants.value(text) {
-        Ok(delay) => Ok(Kind::Deterministic { delay }),
+        Ok(_) => {
+            let why =
+                format!("`{text}` alone is a density to GreatSPN, and no time: write `I[{text}]` for a fixed time");
+            Err(Refusal::invalid(called, of("delay")(why)))
+        }
         // What has brackets is a function, and no number.
         Err(_) if text.contains('[') => Err(unsupported(called, format!("its time `{text}` is not understood"))),
         Err(why) => Err(unsupported(called, format!("its time `{text}` is not understood: {why} (its `delay`)"))),
@@ -238,6 +270,8 @@ fn arc(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(
         return Err(unsupported(name(node), "an edge that is not an arc"));
     }
     let (from, to) = (xml::need(node, "tail")?, xml::need(node, "head")?);
+    bare(node, from, Some("point"))?;
+    inside(node).try_for_each(|point| bare(point, from, None))?;
     only(node, from, &["kind", "type", "tail", "head", "mult", "multiplicity", "broken", "mult-k", "multiplicity-k"])?;
     // Old versions of the editor had other words.
     let either = |new: &str, old: &str| node.attribute(new).or(node.attribute(old));

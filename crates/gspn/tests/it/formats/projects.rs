@@ -46,6 +46,8 @@ fn what_greatspn_works_out_otherwise_is_refused_with_what_to_write_instead() {
         (r#"delay="2.0*((N+2)/(N-1))""#, "where all is whole, as in `((N+2)/(N-1))`:"),
         (r#"delay="-2+5""#, "as `(-2)+5` (its `delay`)"),
         (r#"delay="2*-mu+5""#, "as `(-2)+5` (its `delay`)"),
+        (r#"delay="20/-2*-5""#, "as `8/(-2)*4` (its `delay`)"),
+        (r#"delay="1-2/-4*8""#, "as `8/(-2)*4` (its `delay`)"),
         (r#"delay="2" nservers="N/2*2""#, "where all is whole, as in `N/2*2`:"),
     ] {
         let (class, name, why) = refused(PNPRO, rate, bad);
@@ -60,15 +62,109 @@ fn what_greatspn_works_out_otherwise_is_refused_with_what_to_write_instead() {
     assert!(class == Class::Invalid && name == "idle" && why.ends_with("(its `marking`)"), "{why}");
     let (class, name, why) = refused(PNPRO, r#"name="N" value="3""#, r#"name="N" value="7/2*2""#);
     assert!(class == Class::Invalid && name == "N" && why.contains("where all is whole, as in `7/2*2`:"), "{why}");
-    // A fixed time that is a number says why it is none.
-    let (class, name, why) = refused(PNPRO, r#"delay="I[mu]""#, r#"delay="(N/2)""#);
+    let (class, name, why) = refused(PNPRO, r#"delay="I[mu]""#, r#"delay="I[(N/2)]""#);
+    assert!(class == Class::Invalid && name == "clock" && why.contains("where all is whole, as in `(N/2)`:"), "{why}");
+    // TimeNET works out as this program does.
+    for text in ["(K/8)*8.0", "-2+6", "8/-2*-1"] {
+        assert_eq!(foreign(&EDSPN.replace(r#"delay="4.0""#, &format!(r#"delay="{text}""#))), foreign(EDSPN), "{text}");
+    }
+}
+
+/// The editor wants a function there, and calls a number none.
+#[test]
+fn a_general_time_of_pnpro_that_is_a_number_is_told_what_to_write() {
+    let fixed = r#"delay="I[mu]""#;
+    for (bad, words) in [
+        (r#"delay="2""#, "write `I[2]` for a fixed time (its `delay`)"),
+        (r#"delay=" mu*2 ""#, "write `I[mu*2]`"),
+        ("", "write `delay=\"I[1.0]\"`"),
+    ] {
+        let (class, name, why) = refused(PNPRO, fixed, bad);
+        assert!(class == Class::Invalid && name == "clock" && why.contains(words), "{bad}: {why}");
+    }
+    let (class, name, why) = refused(PNPRO, fixed, r#"delay="two""#);
     assert!(
-        class == Class::Unsupported && name == "clock" && why.contains("where all is whole, as in `(N/2)`:"),
+        class == Class::Unsupported && name == "clock" && why.contains("its time `two` is not understood"),
         "{why}"
     );
-    // TimeNET works out as this program does.
-    for text in ["(K/8)*8.0", "-2+6"] {
-        assert_eq!(foreign(&EDSPN.replace(r#"delay="4.0""#, &format!(r#"delay="{text}""#))), foreign(EDSPN), "{text}");
+}
+
+/// The editor has it in attributes, but for the bends of an arc and words on the drawing.
+#[test]
+fn what_stands_in_the_elements_of_pnpro_is_refused_by_name() {
+    for (good, bad, name, words) in [
+        (
+            r#"<place name="busy" x="14.0" y="5.0"/>"#,
+            r#"<place name="busy"><capacity>3</capacity></place>"#,
+            "busy",
+            "line 8: the element `capacity` in its `place`",
+        ),
+        (r#" x="3.0" y="9.0"/>"#, "><guard>x = y</guard></transition>", "clock", "`guard` in its `transition`"),
+        (r#"value="1/4" x="1.0" y="3.0"/>"#, r#"value="1/4">8</constant>"#, "mu", "the text `8`"),
+        (
+            r#"<arc head="end" kind="INPUT" tail="busy"/>"#,
+            r#"<arc head="end" kind="INPUT" tail="busy"><mult>2</mult></arc>"#,
+            "busy",
+            "`mult` in its `arc`",
+        ),
+        (r#"<point x="1.0" y="2.0"/>"#, r#"<point x="1.0" y="2.0">3</point>"#, "start", "the text `3`"),
+        ("</nodes>", "lost</nodes>", "nodes", "the text `lost`"),
+        ("</edges>", "lost</edges>", "edges", "the text `lost`"),
+        ("</gspn>", "lost</gspn>", "line", "the text `lost`"),
+        ("</gspn>", "<initial/></gspn>", "initial", "`initial` in a net"),
+        ("</gspn>", "</gspn>lost", "project", "the text `lost`"),
+        ("</gspn>", "</gspn><marking/>", "marking", "`marking` in a project"),
+    ] {
+        let (_, named, why) = refused(PNPRO, good, bad);
+        assert!(named == name && why.starts_with("line ") && why.contains(words), "{named}: {why}");
+    }
+    let words = r#"<text-box name="b" x="1.0" y="1.0">Words.</text-box></nodes>"#;
+    let pages = "</gspn><dta/><algebra/><algebra2/><unfolding/><multinet/><resource-list/>";
+    assert_eq!(foreign(&PNPRO.replace("</nodes>", words).replace("</gspn>", pages)), foreign(PNPRO));
+}
+
+#[test]
+fn what_stands_in_the_elements_of_timenet_is_refused_by_name() {
+    for (good, bad, name, words) in [
+        (r#"toNode="0.4" type="connector"/>"#, r#"toNode="0.4" type="inhibitor"/>"#, "0.8", "`type` (`inhibitor`)"),
+        (r#"initialMarking="0" type="node">"#, r#"initialMarking="0" type="buffer">"#, "Used", "`type` (`buffer`)"),
+        (r#"initialMarking="0" type="node">"#, r#"initialMarking="0" type="node">3"#, "Used", "the text `3`"),
+        (r#"toNode="0.4" type="connector"/>"#, r#"toNode="0.4" type="connector">2</arc>"#, "0.8", "the text `2`"),
+        (
+            r#"text="2" type="inscriptionText"/>"#,
+            r#"text="2" type="inscriptionText">3</inscription>"#,
+            "0.6",
+            "the text `3`",
+        ),
+        (r#"name="K" type="text"/>"#, r#"name="K" type="text">3</definition>"#, "K", "the text `3`"),
+        ("</net>", "lost</net>", "net", "the text `lost`"),
+        (
+            "<measure ",
+            r#"<generalTransition timeFunction="DET(2)" id="0.12"/><measure "#,
+            "0.12",
+            "the time `DET(2)` of",
+        ),
+        ("<measure ", r#"<generalTransition id="0.12"/><measure "#, "0.12", "the time of a general transition"),
+    ] {
+        let (_, named, why) = refused(EDSPN, good, bad);
+        assert!(named == name && why.contains(words), "{named}: {why}");
+    }
+}
+
+/// Neither grammar has a plus in front of a number.
+#[test]
+fn a_plus_in_front_of_a_number_is_refused_everywhere() {
+    for (file, good, bad, name) in [
+        (PNPRO, r#"marking="2*N""#, r#"marking="+1""#, "idle"),
+        (PNPRO, r#"nservers="N""#, r#"nservers="+1""#, "end"),
+        (PNPRO, r#"priority="2""#, r#"priority="+1""#, "now"),
+        (PNPRO, r#"delay="mu*2""#, r#"delay="+1""#, "start"),
+        (PNPRO, r#"mult="2" tail="end""#, r#"mult="+1" tail="end""#, "end"),
+        (EDSPN, r#"initialMarking="K""#, r#"initialMarking="+1""#, "Free"),
+        (EDSPN, r#"delay="4.0""#, r#"delay="+1""#, "take"),
+    ] {
+        let (class, named, why) = refused(file, good, bad);
+        assert!(class == Class::Invalid && named == name && why.starts_with("`+1` is not a number"), "{bad}: {why}");
     }
 }
 
