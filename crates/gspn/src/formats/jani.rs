@@ -4,16 +4,28 @@
 //! for each, whose probability is its weight over those that are enabled: the choice that a net makes here. In a Markov automaton the
 //! timed transitions that change a marking alike are one edge with the sum of their rates: readers see one rate from state to state.
 
+use std::collections::BTreeMap;
+
 use hashbrown::HashMap;
 use serde_json::{Value, json};
 
-use crate::net::{Arc, Kind, Net, Rate, Servers, Transition};
+use crate::net::{Arc, Kind, Net, Place, Rate, Servers, Transition};
 use crate::{Class, Refusal};
 
+/// The largest whole number that checkers hold: theirs have a sign.
+const HOLDS: u64 = i64::MAX.unsigned_abs();
+
+/// Bytes that are written at most: in memory it is seven times as much, and checkers take more.
+const MOST: u64 = 64 << 20;
+
+/// Bytes of a line in a choice between immediates, and of one elsewhere: most of it is how far it is from the left.
+const DEEP: u64 = 48;
+const FLAT: u64 = 28;
+
 pub(super) fn write(net: &Net) -> Result<String, Refusal> {
-    if let Some(name) = net.places().iter().map(|place| &place.name).find(|name| name.starts_with('#')) {
-        return Err(Refusal::new(Class::Unsupported, name, "JANI has no names that begin with `#`: rename it"));
-    }
+    net.places().iter().try_for_each(|place| variable(&place.name))?;
+    held(net)?;
+    fits(net)?;
     let (mut lone, mut priorities) = (Vec::new(), Vec::new());
     for transition in net.transitions() {
         match &transition.kind {
@@ -48,6 +60,117 @@ pub(super) fn write(net: &Net) -> Result<String, Refusal> {
         "system": {"elements": [{"automaton": "net"}]}
     });
     Ok(format!("{model:#}\n"))
+}
+
+/// Refuses names that variables of JANI, or of Storm, have not: it keeps some for itself.
+fn variable(name: &str) -> Result<(), Refusal> {
+    let why = match name {
+        _ if name.starts_with('#') => "JANI has no names that begin with `#`: rename it",
+        _ if name.starts_with("__") => "Storm takes no names that begin with `__`: rename it",
+        "_loc_net" => "Storm has this name for where the automaton is: rename it",
+        _ => return Ok(()),
+    };
+    Err(Refusal::new(Class::Unsupported, name, why))
+}
+
+/// Refuses numbers that checkers do not hold.
+fn held(net: &Net) -> Result<(), Refusal> {
+    let tokens = net.places().iter().map(|place| (&place.name, place.tokens));
+    let others = net.transitions().iter().flat_map(|it| {
+        let arcs = it.inputs.iter().chain(&it.outputs).chain(&it.inhibitors).map(|arc| arc.count);
+        let servers = match it.kind {
+            Kind::Timed { servers: Servers::Finite(servers), .. } => Some(servers),
+            _ => None,
+        };
+        arcs.chain(servers).map(|number| (&it.name, number))
+    });
+    match tokens.chain(others).find(|(_, number)| *number > HOLDS) {
+        None => Ok(()),
+        Some((name, number)) => {
+            let why = format!("{number} is more than checkers that read JANI hold: at most {HOLDS}");
+            Err(Refusal::new(Class::Unsupported, name, why))
+        }
+    }
+}
+
+/// The immediates of one priority, by the first of them, and lines of their conditions and weights.
+struct Level<'a> {
+    first: &'a str,
+    count: u64,
+    shares: u64,
+}
+
+/// Refuses a net that would be too long.
+fn fits(net: &Net) -> Result<(), Refusal> {
+    let levels = levels(net);
+    let rest = elsewhere(net, !levels.is_empty()).saturating_mul(FLAT);
+    let (choices, most) = choices(&levels);
+    let all = choices.saturating_add(rest);
+    if all <= MOST {
+        return Ok(());
+    }
+    let (named, of) = if choices > rest {
+        let of = ": beside each immediate transition stand the weights of all of its priority, and the conditions of all above";
+        (most, of)
+    } else {
+        ("", "")
+    };
+    let why = format!("as JANI this net has about {} MiB, and at most {} are written{of}", all >> 20, MOST >> 20);
+    Err(Refusal::new(Class::TooLarge, named, why))
+}
+
+fn levels(net: &Net) -> BTreeMap<u32, Level<'_>> {
+    let mut levels: BTreeMap<u32, Level<'_>> = BTreeMap::new();
+    for transition in net.transitions() {
+        if let Kind::Immediate { priority, .. } = transition.kind {
+            let fresh = || Level { first: &transition.name, count: 0, shares: 0 };
+            let level = levels.entry(priority).or_insert_with(fresh);
+            level.count += 1;
+            level.shares += 5 + condition(net, transition);
+        }
+    }
+    levels
+}
+
+/// Bytes of all choices between immediates, and the first of the priority that has most of them.
+fn choices<'a>(levels: &BTreeMap<u32, Level<'a>>) -> (u64, &'a str) {
+    let (mut all, mut most, mut above) = (0_u64, ("", 0), 0);
+    for level in levels.values().rev() {
+        let sums = if level.count > 1 { level.shares.saturating_mul(level.count + 3) } else { level.shares };
+        let bytes = sums.saturating_add(above).saturating_mul(DEEP);
+        all = all.saturating_add(bytes);
+        if bytes > most.1 {
+            most = (level.first, bytes);
+        }
+        above += level.shares;
+    }
+    (all, most.0)
+}
+
+/// Lines of places, of what firings change, and of when timed transitions fire: in a Markov automaton their conditions stand in rates, too.
+fn elsewhere(net: &Net, automaton: bool) -> u64 {
+    let places = net.places().iter().map(|place| 5 + long(place));
+    let transitions = net.transitions().iter().map(|it| {
+        let changes = 20 + lines(net, it.inputs.iter().chain(&it.outputs));
+        let Kind::Timed { rate, .. } = &it.kind else { return changes };
+        let entries = if let Rate::ByTokens { rates, .. } = rate { 9 * rates.len() as u64 } else { 0 };
+        changes + (1 + u64::from(automaton)) * (condition(net, it) + entries)
+    });
+    places.chain(transitions).sum()
+}
+
+fn condition(net: &Net, transition: &Transition) -> u64 {
+    lines(net, transition.inputs.iter().chain(&transition.inhibitors))
+}
+
+/// Lines of what is said of arcs.
+fn lines<'a>(net: &Net, arcs: impl Iterator<Item = &'a Arc>) -> u64 {
+    arcs.map(|arc| 8 + net.places().get(arc.place).map_or(0, long)).sum()
+}
+
+/// A long name counts as more lines.
+fn long(place: &Place) -> u64 {
+    2 * place.name.len() as u64 / DEEP
 }
 
 fn operation(op: &str, left: &Value, right: &Value) -> Value {
@@ -92,18 +215,15 @@ enum Change {
 type Effect = Vec<(usize, Change)>;
 
 fn effect(transition: &Transition) -> Effect {
-    let count = |arcs: &[Arc], place: usize| arcs.iter().find(|arc| arc.place == place).map_or(0, |arc| arc.count);
-    let mut places: Vec<usize> = transition.inputs.iter().chain(&transition.outputs).map(|arc| arc.place).collect();
-    places.sort_unstable();
-    places.dedup();
-    let changed = places.into_iter().filter_map(|index| {
-        let (taken, put) = (count(&transition.inputs, index), count(&transition.outputs, index));
-        match (put.checked_sub(taken), taken.checked_sub(put)) {
+    let mut places: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+    transition.inputs.iter().for_each(|arc| places.entry(arc.place).or_default().0 = arc.count);
+    transition.outputs.iter().for_each(|arc| places.entry(arc.place).or_default().1 = arc.count);
+    let changed =
+        places.into_iter().filter_map(|(index, (taken, put))| match (put.checked_sub(taken), taken.checked_sub(put)) {
             (Some(0), _) => None,
             (Some(more), _) => Some((index, Change::More(more))),
             (None, less) => Some((index, Change::Less(less.unwrap_or(0)))),
-        }
-    });
+        });
     changed.collect()
 }
 
@@ -183,14 +303,19 @@ fn timed(net: &Net, transition: &Transition, rate: &Rate, servers: Servers) -> T
 fn rate_of(net: &Net, rate: &Rate) -> Value {
     match rate {
         Rate::Constant(rate) => json!(rate),
-        Rate::ByTokens { place: index, rates } => {
-            let mut entries = rates.iter().enumerate().rev();
-            let last = entries.next().map_or(json!(0), |(_, rate)| json!(rate));
-            entries.fold(last, |other, (tokens, rate)| {
-                json!({"op": "ite", "if": operation("=", &place(net, *index), &json!(tokens)), "then": rate, "else": other})
-            })
-        }
+        Rate::ByTokens { place: index, rates } => table(&place(net, *index), rates, 0),
     }
+}
+
+/// The rate by the tokens of a place, of which there are at least `from`. By halves, as in [`chain`].
+fn table(place: &Value, rates: &[f64], from: usize) -> Value {
+    if let [] | [_] = rates {
+        return json!(rates.first().copied().unwrap_or(0.0));
+    }
+    let (few, many) = rates.split_at(rates.len() / 2);
+    let next = from + few.len();
+    let fewer = operation("<", place, &json!(next));
+    json!({"op": "ite", "if": fewer, "then": table(place, few, from), "else": table(place, many, next)})
 }
 
 fn immediate(net: &Net, priority: u32) -> Value {

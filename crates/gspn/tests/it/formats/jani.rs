@@ -100,6 +100,84 @@ fn jani_of_many_transitions_is_not_deep() {
     assert_eq!(jani["automata"][0]["edges"].as_array().unwrap().len(), 2);
 }
 
+/// A table of thousands, too; each entry is the rate for its number of tokens, and the last for all above.
+#[test]
+fn jani_has_the_rates_of_a_table() {
+    let rates: Vec<u32> = (0..3000).map(|tokens| tokens * 7 % 31).collect();
+    let net = net(&format!(
+        r#"{{"net": {{"places": [{{"name": "A", "tokens": 1}}], "transitions": [
+            {{"name": "t", "kind": "timed", "rate_by_tokens": {{"place": "A", "rates": {rates:?}}}, "in": {{"A": 1}}}}]}}}}"#
+    ));
+    let jani: serde_json::Value = serde_json::from_str(&write(&net, Format::Jani).unwrap()).unwrap();
+    let rate = &jani["automata"][0]["edges"][0]["rate"]["exp"];
+    for tokens in [0, 1, 2, 1499, 1500, 2998, 2999, 5000] {
+        let wanted = f64::from(rates[tokens.min(2999)]);
+        assert!((value(rate, &|_| tokens as f64) - wanted).abs() < 1e-9, "{tokens}");
+    }
+}
+
+/// What checkers refuse, or would read as another number, is refused here.
+#[test]
+fn jani_has_only_names_and_numbers_that_checkers_take() {
+    let with = |place: &str, tokens: u64, count: u64, servers: u64| {
+        let net = net(&format!(
+            r#"{{"net": {{"places": [{{"name": "{place}", "tokens": {tokens}}}], "transitions": [
+                {{"name": "t", "kind": "timed", "rate": 1, "servers": {servers}, "in": {{"{place}": {count}}}}}]}}}}"#
+        ));
+        write(&net, Format::Jani).map_err(|refusal| (refusal.class, refusal.name, refusal.why))
+    };
+    let most = 9_223_372_036_854_775_807;
+    for name in ["_x", "_loc_nets", "a__b"] {
+        assert!(with(name, most, most, most).is_ok(), "{name}");
+    }
+    for (refused, name, words) in [
+        (with("#x", 1, 1, 1), "#x", "begin with `#`"),
+        (with("__x", 1, 1, 1), "__x", "begin with `__`"),
+        (with("_loc_net", 1, 1, 1), "_loc_net", "rename it"),
+        (with("p", most + 1, 1, 1), "p", "9223372036854775808 is more than checkers"),
+        (with("p", 1, most + 1, 1), "t", "at most 9223372036854775807"),
+        (with("p", 1, 1, u64::MAX), "t", "18446744073709551615 is more than"),
+    ] {
+        let (class, named, why) = refused.unwrap_err();
+        assert!(class == Class::Unsupported && named == name && why.contains(words), "{named}: {why}");
+    }
+}
+
+/// Beside each immediate stand the weights of all: 250 of a priority are tens of megabytes.
+#[test]
+fn jani_that_would_be_too_long_is_refused_before_it_is_made() {
+    let with = |count: usize, priority: &dyn Fn(usize) -> usize, name: &str| {
+        let immediate = |index| {
+            let priority = priority(index);
+            format!(r#"{{"name": "i{index}", "kind": "immediate", "priority": {priority}, "in": {{"{name}": 1}}}}"#)
+        };
+        let transitions: Vec<_> = (0..count).map(immediate).collect();
+        let text = format!(
+            r#"{{"net": {{"places": [{{"name": "{name}", "tokens": 1}}], "transitions": [{}]}}}}"#,
+            transitions.join(", ")
+        );
+        write(&net(&text), Format::Jani)
+    };
+    for (text, about) in [
+        (with(150, &|_| 1, "A"), 13 << 20),
+        (with(300, &|index| index + 1, "A"), 18 << 20),
+        (with(20, &|_| 1, &"A".repeat(10_000)), 9 << 20),
+    ] {
+        let bytes = text.unwrap().len();
+        assert!(bytes > about / 2 && bytes < about * 2, "{bytes}");
+    }
+    for (refused, name) in [
+        (with(400, &|_| 1, "A"), "i0"),
+        (with(50_000, &|index| 1 + index / 25_000, "A"), "i0"),
+        (with(20_000, &|index| index + 1, "A"), "i0"),
+        (with(100, &|_| 1, &"A".repeat(10_000)), "i0"),
+    ] {
+        let refusal = refused.unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::TooLarge, name), "{refusal}");
+        assert!(refusal.why.contains("MiB, and at most 64 are written"), "{refusal}");
+    }
+}
+
 /// Two wait in one place, and one in another: each is next with the same probability.
 #[test]
 fn jani_weighs_by_tokens() {
