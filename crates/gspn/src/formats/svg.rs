@@ -2,7 +2,7 @@
 
 use super::dot::timing;
 use super::layout::Layout;
-use super::xml::{escape, holdable};
+use super::xml::{escape, writable};
 use crate::net::{Kind, Net};
 use crate::{Class, Refusal};
 
@@ -30,7 +30,7 @@ pub(super) fn write(net: &Net) -> Result<String, Refusal> {
         let why = format!("{nodes} places and transitions are no picture: at most {MOST}");
         return Err(Refusal::new(Class::TooLarge, "", why));
     }
-    holdable(net.name())?;
+    writable(net.name())?;
     let layout = Layout::of(net);
     let mut sheet = Sheet { out: String::new(), left: 0.0, top: 0.0, right: layout.width, bottom: layout.height };
     for (index, transition) in net.transitions().iter().enumerate() {
@@ -46,14 +46,14 @@ pub(super) fn write(net: &Net) -> Result<String, Refusal> {
         }
     }
     for (index, place) in net.places().iter().enumerate() {
-        holdable(&place.name)?;
+        writable(&place.name)?;
         let (x, y) = layout.place(index);
         sheet.out +=
             &format!("<circle class=\"p\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{PLACE}\"/>{}", tokens(x, y, place.tokens));
         sheet.text("", x, y + PLACE + 13.0, &place.name);
     }
     for (index, transition) in net.transitions().iter().enumerate() {
-        holdable(&transition.name)?;
+        writable(&transition.name)?;
         let (x, y) = layout.transition(index);
         let (half, fill) = bar(&transition.kind);
         sheet.out += &format!(
@@ -83,7 +83,7 @@ impl Sheet {
         let (left, top) = (self.left.floor(), self.top.floor());
         let (width, height) = ((self.right - left).ceil(), (self.bottom - top).ceil());
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{left:.0} {top:.0} {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\">\n\
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" xml:space=\"preserve\" viewBox=\"{left:.0} {top:.0} {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\">\n\
              <title>{}</title>\n{HEAD}<rect x=\"{left:.0}\" y=\"{top:.0}\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{}</svg>\n",
             escape(name),
             self.out

@@ -78,14 +78,20 @@ pub(super) fn in_xml(next: char) -> bool {
 /// # Errors
 /// Where it has a character that XML has no way to write, or blanks at an end, which readers take away.
 pub(super) fn holdable(name: &str) -> Result<(), Refusal> {
-    let why = match name.chars().find(|next| !in_xml(*next)) {
-        Some(next) => {
-            format!("this name has the character U+{:04X}, which XML cannot hold: rename it", u32::from(next))
-        }
-        None if name.trim() != name => {
-            "this name begins or ends with blanks, which readers of XML take away: rename it".to_owned()
-        }
-        None => return Ok(()),
-    };
+    writable(name)?;
+    if name.trim() == name {
+        return Ok(());
+    }
+    let why = "this name begins or ends with blanks, which readers of XML take away: rename it";
+    Err(Refusal::new(crate::Class::Unsupported, name, why))
+}
+
+/// A name that XML can write.
+///
+/// # Errors
+/// Where it has a character that XML has no way to write.
+pub(super) fn writable(name: &str) -> Result<(), Refusal> {
+    let Some(next) = name.chars().find(|next| !in_xml(*next)) else { return Ok(()) };
+    let why = format!("this name has the character U+{:04X}, which XML cannot hold: rename it", u32::from(next));
     Err(Refusal::new(crate::Class::Unsupported, name, why))
 }

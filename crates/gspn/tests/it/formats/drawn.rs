@@ -83,6 +83,25 @@ fn arcs_between_the_same_two_are_apart() {
     }
 }
 
+/// Readers of XML take blanks at an end away, and those that draw keep them where they are told to.
+#[test]
+fn names_with_blanks_at_an_end_are_drawn_by_svg_as_they_are() {
+    let net = net(
+        r#"{"name": " a net ", "net": {"places": [{"name": " lead", "tokens": 1}, {"name": "<&\ttail \n"}], "transitions": [
+        {"name": "two  blanks", "kind": "timed", "rate": 1, "in": {" lead": 1}}]}}"#,
+    );
+    let svg = write(&net, Format::Svg).unwrap();
+    let drawn = roxmltree::Document::parse(&svg).unwrap();
+    let space = ("http://www.w3.org/XML/1998/namespace", "space");
+    assert_eq!(drawn.root_element().attribute(space), Some("preserve"));
+    for name in [" a net ", " lead", "<&\ttail \n", "two  blanks"] {
+        assert!(drawn.descendants().any(|node| node.is_text() && node.text() == Some(name)), "{name:?}: {svg}");
+    }
+    for format in [Format::Pnml, Format::Pipe, Format::Pnpro] {
+        assert!(write(&net, format).is_err(), "{format:?}");
+    }
+}
+
 #[test]
 fn long_names_are_cut_in_drawings_and_whole_in_their_titles() {
     let (long, short) = ("a place that has <words> in its name", "a name of 24 characters.");
