@@ -32,11 +32,8 @@ use self::sums::Sums;
 use self::tuples::Tuples;
 use crate::chain::Chain;
 use crate::lump::Symmetry;
-use crate::net::{Kind, Net, Phase, semiflows};
+use crate::net::{Kind, Net, semiflows};
 use crate::{Budget, Class, Refusal};
-
-/// Phases that one fixed time or one time of phase type may have.
-const PHASES: usize = 10_000;
 
 /// What was explored.
 #[derive(Debug)]
@@ -249,7 +246,6 @@ pub(crate) fn explore_for(
 }
 
 fn explorer(net: &Net, stages: u32, counted: &[usize], watched: &[usize]) -> Result<Explorer, Refusal> {
-    phases_fit(net)?;
     for it in net.transitions() {
         if let Kind::Deterministic { delay } = it.kind
             && (f64::from(stages) / delay).is_infinite()
@@ -261,21 +257,6 @@ fn explorer(net: &Net, stages: u32, counted: &[usize], watched: &[usize]) -> Res
     Ok(Explorer::new(Compiled::new(net, stages), semiflows::bounds(net), counted, watched, None))
 }
 
-fn phases_fit(net: &Net) -> Result<(), Refusal> {
-    for transition in net.transitions() {
-        let phases = match &transition.kind {
-            Kind::Phase(Phase::Erlang { stages, .. }) => *stages as usize,
-            Kind::Phase(Phase::Hyper(phases) | Phase::Coxian(phases)) => phases.len(),
-            _ => 0,
-        };
-        if phases > PHASES {
-            let why = format!("has {phases} phases: at most {PHASES}");
-            return Err(Refusal::new(Class::TooLarge, &transition.name, why));
-        }
-    }
-    Ok(())
-}
-
 /// Explores `net` with its fixed times kept apart: the chain is what happens while they run, each of them is watched and leads from each
 /// state in which it runs, with probabilities in place of rates, to others or back.
 ///
@@ -284,7 +265,6 @@ fn phases_fit(net: &Net) -> Result<(), Refusal> {
 pub(crate) fn explore_apart(net: &Net, counted: &[usize], budget: &mut Budget<'_>) -> Result<Space, Refusal> {
     let fixed = |index: &usize| matches!(net.transitions()[*index].kind, Kind::Deterministic { .. });
     let fixed: Vec<usize> = (0..net.transitions().len()).filter(fixed).collect();
-    phases_fit(net)?;
     Explorer::new(Compiled::new(net, 0), semiflows::bounds(net), counted, &fixed, None).apart().run(budget)
 }
 

@@ -9,7 +9,7 @@ use super::expression::{Constants, Definition, of};
 use super::strays::loose;
 use super::xml::{self, escape, holdable, inside, line, name};
 use super::{Beside, chosen, no_net};
-use crate::net::{Arc, Kind, Net, Phase, Rate, Servers, Transition};
+use crate::net::{Arc, Kind, Net, PHASES, Phase, Rate, Servers, Transition};
 use crate::{Class, Refusal};
 
 /// What only says how a node or an arc looks, or what it is called on a drawing.
@@ -250,7 +250,9 @@ fn general(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Ki
     }
     if let Some((rate, stages)) = inner("Erlang").and_then(|inner| inner.split_once(',')) {
         let stages = constants.whole(stages).map_err(invalid)?;
-        let stages = u32::try_from(stages).map_err(|_| Refusal::invalid(called, "too many phases"))?;
+        let stages = u32::try_from(stages).map_err(|_| {
+            Refusal::new(Class::TooLarge, called, format!("its time has {stages} phases: at most {PHASES}"))
+        })?;
         return Ok(Kind::Phase(Phase::Erlang { stages, rate: value(rate)? }));
     }
     match constants.value(text) {

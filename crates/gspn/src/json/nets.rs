@@ -4,8 +4,8 @@ use hashbrown::HashMap;
 
 use super::member::{self, Members};
 use super::tree::Tree;
-use crate::Refusal;
-use crate::net::{self, Arc, Kind, Net, Phase, Place, Rate, Servers, Tokens, Transition};
+use crate::net::{self, Arc, Kind, Net, PHASES, Phase, Place, Rate, Servers, Tokens, Transition};
+use crate::{Class, Refusal};
 
 /// Reads the net of a document.
 pub(super) fn read(name: &str, tree: Tree<'_>) -> Result<Net, Refusal> {
@@ -148,7 +148,9 @@ fn phase(members: &mut Members<'_>) -> Result<Phase, Refusal> {
 }
 
 fn stage_count(stages: Tokens, erlang: &Members<'_>) -> Result<u32, Refusal> {
-    u32::try_from(stages).map_err(|_| erlang.wrong(format!("`k` is {stages}: at most {}", u32::MAX)))
+    u32::try_from(stages).map_err(|_| {
+        Refusal::new(Class::TooLarge, erlang.path(), format!("its time has {stages} phases: at most {PHASES}"))
+    })
 }
 
 /// Pairs of numbers; the last may have only its first where `missing` gives the second.

@@ -3,13 +3,15 @@
 use hashbrown::{HashMap, HashSet};
 
 use super::{Arc, Kind, Net, Phase, Place, Rate, Servers, Transition};
-use crate::Refusal;
+use crate::{Class, Refusal};
 
 /// The largest weight that may be multiplied with tokens: times 2^64 it is still a number.
 const HEAVIEST: f64 = 1e280;
 
 /// How far the probabilities of a hyperexponential time may be from 1 in sum.
 const SUM: f64 = 1e-9;
+/// Phases that a time may have.
+pub(crate) const PHASES: usize = 10_000;
 /// Arcs up to which each is compared with those before it.
 const FEW: usize = 8;
 
@@ -18,6 +20,7 @@ const FEW: usize = 8;
 /// # Errors
 /// [`crate::Class::Invalid`], naming the place or transition: an empty or doubled name, an arc to a place that does not exist or of
 /// multiplicity 0, two arcs of a sort to one place, a number that is not finite or out of its range, infinitely many servers without an input.
+/// [`crate::Class::TooLarge`], naming the transition, for a time of more than 10,000 phases.
 pub fn build(name: &str, places: Vec<Place>, transitions: Vec<Transition>) -> Result<Net, Refusal> {
     names(&places, &transitions)?;
     sound(&places, &transitions)?;
@@ -135,6 +138,13 @@ fn check_rate(name: &str, rate: &Rate, places: usize) -> Result<(), Refusal> {
 }
 
 fn check_phase(name: &str, phase: &Phase) -> Result<(), Refusal> {
+    let phases = match phase {
+        Phase::Erlang { stages, .. } => *stages as usize,
+        Phase::Hyper(phases) | Phase::Coxian(phases) => phases.len(),
+    };
+    if phases > PHASES {
+        return Err(Refusal::new(Class::TooLarge, name, format!("its time has {phases} phases: at most {PHASES}")));
+    }
     match phase {
         Phase::Erlang { stages: 0, .. } => Err(Refusal::invalid(name, "`erlang.k` is 0: at least 1")),
         Phase::Erlang { rate, .. } => positive(name, "erlang.rate", *rate),

@@ -6,6 +6,7 @@ pub(crate) mod invariants;
 pub(crate) mod semiflows;
 mod structure;
 
+pub(crate) use check::PHASES;
 pub use check::{build, sound};
 pub use structure::{Structure, Sum, Weights, structure};
 

@@ -185,7 +185,11 @@ fn the_schema_says_what_the_reader_refuses() {
     let schema: serde_json::Value = serde_json::from_str(json::SCHEMA).unwrap();
     let transition = |at: usize| &schema["$defs"]["transition"]["oneOf"][at]["properties"];
     assert_eq!(transition(1)["priority"]["maximum"], u32::MAX);
-    assert_eq!(transition(3)["erlang"]["properties"]["k"]["maximum"], u32::MAX);
+    assert_eq!(transition(3)["erlang"]["properties"]["k"]["maximum"], 10_000);
+    assert_eq!(
+        (&transition(3)["hyper"]["maxItems"], &transition(3)["coxian"]["maxItems"]),
+        (&10_000.into(), &10_000.into())
+    );
     assert!(transition(3)["hyper"]["description"].as_str().is_some_and(|text| text.contains("add up to 1")));
     let sensitivity = schema["$defs"]["question"]["oneOf"].as_array().unwrap().last().unwrap();
     let of = sensitivity["properties"]["of"]["allOf"].as_array().unwrap();
@@ -210,10 +214,18 @@ fn the_schema_says_what_the_reader_refuses() {
     assert_eq!(refused(&plain, &named), None);
     let mut inner = slope("s", &mean);
     inner.as_object_mut().unwrap().remove("id");
+    let coxian: Vec<_> = std::iter::repeat_n([1, 1], 10_000).chain([[1, 0]]).collect();
+    for own in [
+        serde_json::json!({"kind": "phase", "erlang": {"k": 4_294_967_296_u64, "rate": 1}}),
+        serde_json::json!({"kind": "phase", "erlang": {"k": 10_001, "rate": 1}}),
+        serde_json::json!({"kind": "phase", "coxian": coxian}),
+    ] {
+        let refusal = refused(&own, &named).unwrap();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::TooLarge, "t"), "{refusal}");
+    }
     for (own, ask) in [
         (serde_json::json!({"kind": "immediate", "priority": 4_294_967_296_u64}), &named),
         (serde_json::json!({"kind": "phase", "hyper": [[0.5, 1], [0.4, 2]]}), &named),
-        (serde_json::json!({"kind": "phase", "erlang": {"k": 4_294_967_296_u64, "rate": 1}}), &named),
         (plain.clone(), &mean),
         (plain.clone(), &slope("s", &named)),
         (plain.clone(), &slope("s", &inner)),

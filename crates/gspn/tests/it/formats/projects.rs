@@ -82,6 +82,9 @@ fn a_general_time_of_pnpro_that_is_a_number_is_told_what_to_write() {
         let (class, name, why) = refused(PNPRO, fixed, bad);
         assert!(class == Class::Invalid && name == "clock" && why.contains(words), "{bad}: {why}");
     }
+    assert!(foreign(&PNPRO.replacen(fixed, r#"delay="Erlang[1.0, 10000]""#, 1)).is_ok());
+    let (class, name, why) = refused(PNPRO, fixed, r#"delay="Erlang[1.0, 10001]""#);
+    assert!(class == Class::TooLarge && name == "clock" && why.contains("10001 phases: at most 10000"), "{why}");
     let (class, name, why) = refused(PNPRO, fixed, r#"delay="two""#);
     assert!(
         class == Class::Unsupported && name == "clock" && why.contains("its time `two` is not understood"),
