@@ -37,7 +37,7 @@ pub(crate) enum Command {
     Solve(Solve),
     /// Throughput, mean and percentiles of response times, and busy nodes, of requests that are followed one by one as chance has them
     ///
-    /// Answers where the net of `solve` is too large. Each figure has its 95 % interval; the same seed makes the same figures on every machine.
+    /// Answers where the net of `solve` is too large. Each rate and time has its 95 % interval; the same seed makes the same figures on every machine.
     Simulate(simulate::Simulate),
     /// Look at every setting that the annotations allow, rank those that meet the constraints, and say what the others fail
     ///
@@ -165,6 +165,9 @@ impl Spend {
                 (cost::Class::Unanswered, "time") => Some(format!("`--time TIME` allows more than {} s", self.time)),
                 (cost::Class::Unanswered, "markings") => {
                     Some(format!("`--markings COUNT` allows more than {}{or}", self.markings))
+                }
+                (cost::Class::Unanswered, "memory") if !or.is_empty() => {
+                    Some(format!("the memory of a net is no option here{or}"))
                 }
                 _ => None,
             };

@@ -281,7 +281,8 @@ fn what_was_measured_here_stands_in_the_place_of_a_models_prices() {
     let scene = Scene::empty();
     let lists = MODEL.replace("signature = \"rsa-2048\"", "signature = [\"rsa-2048\", \"ed25519\"]");
     scene.write("model.toml", &lists);
-    calibration(&scene, &[("sign ed25519", 1e-4), ("verify ed25519", 2e-4), ("sign rsa-2048", 9.0)]);
+    let measured = [("sign ed25519", 1e-4), ("verify ed25519", 2e-4), ("sign rsa-2048", 9.0)];
+    calibration(&scene, &measured);
     // What is solved is the first way, and is said.
     let orders = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/cost/orders.toml");
     for command in ["solve", "simulate"] {
@@ -319,6 +320,11 @@ fn what_was_measured_here_stands_in_the_place_of_a_models_prices() {
     );
     let said = scene.run(&["cost", "choose", "two.toml", "--prices", "here.json"]);
     assert!(said.starts_with("exit 2") && said.contains("`--prices mac=here.json`"), "{said}");
+    // One size says nothing of what each byte takes, which the model has a price of.
+    calibration(&scene, &[("hash sha-256", 0.01)]);
+    let said = choose("here.json");
+    assert!(said.starts_with("exit 2") && said.contains("`hash sha-256` was measured with one size"), "{said}");
+    calibration(&scene, &measured);
     // What is refused is refused before anything is said of prices.
     let twice = ["cost", "solve", "model.toml", "--prices", "here.json", "--prices", "pc=here.json"];
     let said = scene.run(&twice);

@@ -70,6 +70,16 @@ impl Prices {
             .operations()
             .map_err(|fault| Failure::bad_input(format!("`{file}`: {}: {fault}", fault.class.word())))?;
         let prices = model.prices.entry(platform.to_owned()).or_default();
+        // One size says nothing of others: in the place of a price of each byte it would be one of none.
+        let grows = |name: &str| prices.get(name).is_some_and(|price| price.per_byte > 0.0);
+        let sizes = |name: &str| calibration.steps.iter().filter(|step| step.name() == name).count();
+        let one = measured.iter().find(|(name, it)| it.price.per_byte == 0.0 && sizes(name) == 1 && grows(name));
+        if let Some((name, _)) = one {
+            let message =
+                format!("`{file}`: `{name}` was measured with one size, and the model has a price of each byte of it");
+            return Err(Failure::bad_input(message)
+                .help("measure it with two sizes, or take it out of the file or of the model"));
+        }
         let before = prices.len();
         let added = measured.len();
         let replaced = measured.keys().filter(|name| prices.contains_key(*name)).count();

@@ -46,5 +46,5 @@ fn shown(followed: &Followed) -> String {
     let figures = table(&["figure", "simulated"], &rates.chain(times).collect::<Vec<_>>());
     let (runs, s) = (followed.runs, if followed.runs == 1 { "" } else { "s" });
     let of = format!("{} requests in {runs} run{s} (seed {})", followed.requests, followed.seed);
-    format!("{figures}\n{}\n{of}, each figure with its 95 % interval\n", busy(&followed.nodes))
+    format!("{figures}\n{}\n{of}, rates and times with their 95 % intervals\n", busy(&followed.nodes))
 }
