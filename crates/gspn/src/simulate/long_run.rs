@@ -168,6 +168,9 @@ pub(super) fn simulate(
             if passing.further(net, meter.firings) {
                 on_the_way = (passing.count(machines.iter().copied()), machines.len());
                 end = None;
+                // What the next look finds of them, if it is not what this one knew.
+                let seen = passing.ends(machines.iter().copied()).unwrap_or_default();
+                reached &= !seen.unseen && seen.differently <= all.seen.differently;
             } else {
                 let ends = ends.get_or_insert_with(|| Ends::of(net, model));
                 end = ends.search(model, seed, &machines, meter.firings);
@@ -349,25 +352,30 @@ impl Runs<'_> {
         self.runs.iter().enumerate().map(of).collect()
     }
 
+    /// What runs that have all come to their ends say.
+    fn ended(&self, measure: usize, relative: f64) -> Look {
+        let last = |run: &Run<'_>| match self.measures[measure] {
+            Measure::Level(level) => run.machine.level(level),
+            Measure::Fired(_) => 0.0,
+        };
+        let ends: Vec<f64> = self.runs.iter().map(last).collect();
+        let (middle, mut half) = (mean(&ends), half_width(&ends));
+        // Nothing fires any more, whichever end it is.
+        let fired = matches!(self.measures[measure], Measure::Fired(_));
+        // What all runs ended with, one of as many again may not.
+        if half == 0.0 && !fired && self.chance() {
+            #[expect(clippy::cast_precision_loss, reason = "a few thousand runs")]
+            let unseen = wilson(0.0, ends.len() as f64).1;
+            half = unseen * middle.abs().max(1.0);
+        }
+        let small = half <= relative * middle.abs() && ends.len() >= if half > 0.0 { ENDS } else { SAME };
+        let sure = fired || small;
+        Look { estimate: Estimate::around(middle, half, ends.len() as u64, sure), mixed: true }
+    }
+
     fn look(&self, measure: usize, relative: f64) -> Look {
         if self.dead() {
-            let last = |run: &Run<'_>| match self.measures[measure] {
-                Measure::Level(level) => run.machine.level(level),
-                Measure::Fired(_) => 0.0,
-            };
-            let ends: Vec<f64> = self.runs.iter().map(last).collect();
-            let (middle, mut half) = (mean(&ends), half_width(&ends));
-            // Nothing fires any more, whichever end it is.
-            let fired = matches!(self.measures[measure], Measure::Fired(_));
-            // What all runs ended with, one of as many again may not.
-            if half == 0.0 && !fired && self.chance() {
-                #[expect(clippy::cast_precision_loss, reason = "a few thousand runs")]
-                let unseen = wilson(0.0, ends.len() as f64).1;
-                half = unseen * middle.abs().max(1.0);
-            }
-            let small = half <= relative * middle.abs() && ends.len() >= if half > 0.0 { ENDS } else { SAME };
-            let sure = fired || small;
-            return Look { estimate: Estimate::around(middle, half, ends.len() as u64, sure), mixed: true };
+            return self.ended(measure, relative);
         }
         let count = self.runs.iter().map(|run| run.batches[measure].len()).min().unwrap_or(0);
         if count < 2 * GROUPS {

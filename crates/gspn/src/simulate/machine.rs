@@ -281,7 +281,7 @@ impl<'a> Machine<'a> {
         let runs = |(slot, transition): (usize, &u32)| {
             let Time::Fixed(delay) = self.model.parts[*transition as usize].time else { return None };
             let clock = self.clocks[self.leaves + slot];
-            clock.is_finite().then(|| (*transition as usize, delay - (clock - self.now)))
+            clock.is_finite().then_some((*transition as usize, delay - (clock - self.now)))
         };
         self.model.timed.iter().enumerate().filter_map(runs).max_by(|(_, one), (_, other)| one.total_cmp(other))
     }

@@ -13,7 +13,7 @@ fn fixed(name: &str, delay: f64, from: Value, to: Value) -> Value {
 }
 
 fn found(net: &Value, asks: &Value, plan: Plan) -> Estimates {
-    let document = json::read(&json!({"net": net, "ask": asks}).to_string().as_bytes()).unwrap();
+    let document = json::read(json!({"net": net, "ask": asks}).to_string().as_bytes()).unwrap();
     simulate(&document.net, &document.asks, plan, &mut Budget::new(Limits::default(), &mut |_| true)).unwrap()
 }
 
