@@ -129,8 +129,8 @@ fn explored(net: &Net, limits: Limits) -> Result<Space, Refusal> {
 fn untimed(net: &Net) -> Net {
     let mut net = net.clone();
     for it in &mut net.transitions {
-        if let Kind::Deterministic { delay } = it.kind {
-            it.kind = Kind::Timed { rate: Rate::Constant(1.0 / delay), servers: Servers::Finite(1) };
+        if matches!(it.kind, Kind::Deterministic { .. }) {
+            it.kind = Kind::Timed { rate: Rate::Constant(1.0), servers: Servers::Finite(1) };
         }
     }
     net

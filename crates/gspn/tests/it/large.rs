@@ -165,7 +165,7 @@ fn thousands_of_immediates_may_share_a_place() {
             let to = if at % 3 == 0 { "b" } else { "c" };
             serde_json::json!({"name": format!("t{at}"), "kind": "immediate", "in": {"a": 1}, "out": {to: 1}})
         })
-        .chain([("ba", "b"), ("ca", "c")].map(|(name, from)| {
+        .chain([("from b", "b"), ("from c", "c")].map(|(name, from)| {
             serde_json::json!({"name": name, "kind": "timed", "rate": 1, "in": {from: 1}, "out": {"a": 1}})
         }))
         .collect();
