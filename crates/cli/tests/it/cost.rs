@@ -361,7 +361,7 @@ fn requests_are_followed_where_a_net_is_too_large() {
     assert_ne!(simulated["mean"], again["mean"]);
     assert_eq!((&simulated["seed"], &again["seed"]), (&json!(1), &json!(2)));
     let text = scene.run(&["cost", "simulate", "model.toml"]);
-    assert!(text.contains("\np99 ") && text.contains("each figure with its 95 % interval"), "{text}");
+    assert!(text.contains("\np99 ") && text.contains("rates and times with their 95 % intervals"), "{text}");
     // What the solver refuses says where to go.
     let few = scene.run(&["cost", "solve", "model.toml", "--markings", "1"]);
     assert!(few.starts_with("exit 3") && few.contains("too-large: markings: "), "{few}");
