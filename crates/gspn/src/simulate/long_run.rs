@@ -7,17 +7,17 @@
 
 use std::ops::Range;
 
-use super::balance::{Balance, Drift, Moment};
-use super::figures::{alike, alike_inside, half_width, mean, settled, spread, wilson};
-use super::known::{self, Known, LOOKS};
+use super::balance::{Balance, Moment};
+use super::figures::{half_width, mean, settled, wilson};
 use super::machine::{Level, Machine, Watch};
 use super::model::Model;
-use super::passing::{self, LIMITS, Passing, Seen};
-use super::walk::{End, Ends};
+use super::passing::Seen;
+use super::scatter::{Facts, Samples, Scatter};
+use super::sight::{Look, SAME, Sight};
 use super::{Estimate, Meter};
+use crate::Refusal;
 use crate::ask::Ask;
 use crate::net::Net;
-use crate::{Class, Refusal};
 
 /// Runs side by side at first.
 const RUNS: usize = 16;
@@ -31,29 +31,12 @@ const FIRINGS: f64 = 64.0;
 const PILOT: u32 = 2_048;
 /// Long batches of each run.
 const GROUPS: usize = 8;
-/// How alike neighbours may be.
-const ALIKE: f64 = 0.1;
-/// The same where each row is taken by itself: eight that have nothing to do with each other are alike by -1/8 beside their own mean.
-const ALIKE_INSIDE: f64 = 0.0;
-/// Runs that ended alike and show that all do.
-const SAME: usize = 1_024;
 /// The most runs.
 const MOST: usize = 4_096;
 /// Runs that are needed where they end differently.
 const ENDS: usize = 128;
-/// How much more the means of runs may scatter than their batches make them: hardly once in a hundred times, when nothing is wrong.
-const SCATTER: f64 = 2.2;
-/// The same where they have ended differently beyond doubt.
-const CLEAR: f64 = 20.0;
-/// Where most long batches are the same, so many changes from one to the next must have been seen before they say how often there are any;
-/// a run that differs from the start counts as two. Of what comes to its end once and for all more is seen by its drift.
-const CHANGES: usize = 50;
 /// The part of what is wanted that need not be in balance any better, however narrow an interval is.
 const TENTH: f64 = 0.1;
-/// How much less than their batches runs may scatter where there is chance.
-const SAME_RUN: f64 = 1e-9;
-/// How much more batches of one time may scatter than runs in them, where fixed times may keep runs in step.
-const STEP: f64 = 1.5;
 /// The part of the batches by which the last of such runs begins later than the first, one of so many.
 const LATER: usize = 4;
 /// The part of all time that a fixed time may have been running for: what follows on it has been seen so often, about.
@@ -68,7 +51,9 @@ pub(super) enum Measure {
     Fired(usize),
 }
 
-struct Run<'a> {
+/// One of several runs.
+#[derive(Debug)]
+pub(super) struct Run<'a> {
     machine: Machine<'a>,
     /// By measure.
     batches: Vec<Vec<f64>>,
@@ -79,33 +64,28 @@ struct Run<'a> {
 }
 
 /// Where the simulation of a net stands.
-struct Runs<'a> {
+#[derive(Debug)]
+pub(super) struct Runs<'a> {
     model: &'a Model,
     watch: &'a Watch,
-    seed: u64,
-    measures: &'a [Measure],
-    runs: Vec<Run<'a>>,
+    pub(super) seed: u64,
+    pub(super) measures: &'a [Measure],
+    pub(super) runs: Vec<Run<'a>>,
     /// Of a batch.
     length: f64,
     /// Batches of each run.
     count: usize,
     /// How places were in balance in the latest batches.
-    balance: Balance,
+    pub(super) balance: Balance,
     /// Whether it is known that no two of them can end differently, and how they have.
     one: bool,
-    seen: Seen,
-}
-
-/// A measure after a look.
-struct Look {
-    estimate: Estimate,
-    mixed: bool,
+    pub(super) seen: Seen,
 }
 
 /// Simulates until each half-width is at most `relative` of its mean, or the meter says stop. With the net go the questions that `measures`
 /// are to answer.
 pub(super) fn simulate(
-    (net, asks): (&Net, &[Ask]),
+    of: (&Net, &[Ask]),
     model: &Model,
     watch: &Watch,
     seed: u64,
@@ -114,94 +94,26 @@ pub(super) fn simulate(
     meter: &mut Meter<'_, '_>,
 ) -> Result<Vec<Result<Estimate, Refusal>>, Refusal> {
     let length = batch(model, watch, seed, meter)?;
-    let (mut passing, mut ends, mut end) = (Passing::of(net), None, None::<End>);
-    let (balance, one, seen) = (Balance::default(), passing.is_one(), Seen::default());
-    let mut all = Runs { model, watch, seed, measures, runs: Vec::new(), length, count: FIRST, balance, one, seen };
-    let mut drifts = Vec::new();
-    let mut looks: Vec<Look> = Vec::new();
-    let (mut round, mut on_the_way, mut looked, mut known) = (0, (0, 0), 0, None);
-    all.add(RUNS)?;
     let run_bytes = 272 * (model.parts.len() + model.initial.len()) + 8 * KEPT * measures.len();
     let most = (meter.bytes() / run_bytes.max(1)).clamp(RUNS, MOST);
+    let mut sight = Sight::of(of, model, relative, most);
+    let (balance, one, seen) = (Balance::default(), sight.is_one(), Seen::default());
+    let mut all = Runs { model, watch, seed, measures, runs: Vec::new(), length, count: FIRST, balance, one, seen };
+    all.add(RUNS)?;
+    let mut round = 0;
     loop {
         let done = all.advance(meter)?;
-        let first = looks.is_empty();
-        if done || first {
-            all.balance = all.balance();
-            let machines: Vec<&Machine<'_>> = all.runs.iter().map(|run| &run.machine).collect();
-            all.seen = passing.ends(machines.iter().copied()).unwrap_or_else(|| {
-                let ends = ends.get_or_insert_with(|| Ends::of(net, model));
-                ends.seen(&machines)
-            });
-            looks = (0..measures.len()).map(|measure| all.look(measure, relative)).collect();
-            drifts = all.balance.drifts(relative);
-            on_the_way = (passing.count(all.runs.iter().map(|run| &run.machine)), all.runs.len());
-            looked = all.runs.len();
+        sight.look(&mut all, done, meter);
+        let mut enough = sight.is_enough(&all);
+        if enough || !done {
+            enough &= sight.stands(&all, meter);
         }
-        let dead = all.dead();
-        let running = all.running();
-        if done {
-            // Once, and not where the limit came before.
-            known.get_or_insert_with(|| Known::of(net, asks, LIMITS, LOOKS, meter));
-        }
-        let against = |measure: usize, look: &Look| known.as_ref()?.against(measure, &look.estimate);
-        let hidden = |measure: usize| drifts.iter().find(|drift: &&Drift| drift.hides(all.level(measure)));
-        let moves = |measure: usize, look: &Look| {
-            all.level(measure).filter(|_| !look.estimate.reached).and_then(|level| all.balance.moves(level))
-        };
-        // An end that no run has come to: what is known has it in it, for the rest there are to be more runs.
-        let has = |measure: usize| known.as_ref().is_some_and(|it| it.has(measure));
-        let is_off = |measure: usize| looks.get(measure).is_some_and(|look| against(measure, look).is_some());
-        let unseen = all.seen.unseen && !dead && (0..measures.len()).any(|measure| !has(measure) || is_off(measure));
-        let few = unseen && all.runs.len() < SAME.min(most);
-        let lacking = |measure: usize| unseen && !has(measure) && (few || all.seen.sure);
-        let mut reached = on_the_way.0 == 0
-            && running.is_none()
-            && (0..looks.len()).all(|measure| !lacking(measure))
-            && looks
-                .iter()
-                .enumerate()
-                .all(|(at, look)| look.estimate.reached && hidden(at).is_none() && against(at, look).is_none());
-        if (reached || !done) && !dead && on_the_way.0 == 0 && passing.is_open() {
-            // Before anything is said of a net that is too large to know where it stays. Runs that have begun since are none of what is said.
-            let machines: Vec<&Machine<'_>> = all.runs.iter().take(looked).map(|run| &run.machine).collect();
-            if passing.further(net, meter.firings) {
-                on_the_way = (passing.count(machines.iter().copied()), machines.len());
-                end = None;
-                // What the next look finds of them, if it is not what this one knew.
-                let seen = passing.ends(machines.iter().copied()).unwrap_or_default();
-                reached &= !seen.unseen && seen.differently <= all.seen.differently;
-            } else {
-                let ends = ends.get_or_insert_with(|| Ends::of(net, model));
-                end = ends.search(model, seed, &machines, meter.firings);
-            }
-            reached &= on_the_way.0 == 0 && end.is_none();
-        }
-        let hopeless = !few && (0..measures.len()).any(lacking);
-        if !done || reached || hopeless || (dead && all.runs.len() >= most) {
-            let estimate = |(measure, look): (usize, &Look)| match hidden(measure) {
-                _ if on_the_way.0 > 0 => Err(passing::refusal(on_the_way)),
-                _ if let Some((transition, time)) = running => Err(still(&model.names[transition], time)),
-                Some(drift) if done || !first => Err(drift.refusal(model)),
-                _ if let Some(end) = end => Err(end.refusal(model)),
-                _ if lacking(measure) => Err(passing::unseen(all.runs.len())),
-                // A start that is not over drifts, too.
-                Some(_) => Ok(Estimate { reached: false, ..look.estimate }),
-                None => match against(measure, look) {
-                    Some(value) => Err(known::refusal(&look.estimate, value)),
-                    None => match moves(measure, look) {
-                        Some(drift) if done || !first => Err(drift.refusal(model)),
-                        _ => Ok(look.estimate),
-                    },
-                },
-            };
-            return Ok(looks.iter().enumerate().map(estimate).collect());
+        if !done || enough || sight.is_hopeless(&all) {
+            return Ok(sight.answers(&all, done));
         }
         round += 1;
-        all.one = passing.is_one();
-        // More runs would begin at the start again, where those that there are have not left it yet.
-        let may_add = all.runs.len() < most && on_the_way.0 == 0 && end.is_none();
-        if may_add && (dead || few || round % 3 != 0 && looks.iter().any(|look| look.mixed)) {
+        all.one = sight.is_one();
+        if sight.wants_runs(&all, round) {
             all.add(all.runs.len().min(most - all.runs.len()))?;
         } else {
             all.count = even(all.count + all.count / 2);
@@ -294,12 +206,12 @@ impl Runs<'_> {
     }
 
     /// Whether every run has come to its end.
-    fn dead(&self) -> bool {
+    pub(super) fn dead(&self) -> bool {
         self.runs.iter().all(|run| run.machine.next() == f64::INFINITY)
     }
 
     /// A fixed time that has been running for much of the time of a run, and for how long: nobody has seen what is behind it, or hardly.
-    fn running(&self) -> Option<(usize, f64)> {
+    pub(super) fn running(&self) -> Option<(usize, f64)> {
         let of = |run: &Run<'_>| run.machine.longest().filter(|(_, time)| *time > RUNNING * run.machine.now);
         self.runs.iter().find_map(of)
     }
@@ -309,12 +221,18 @@ impl Runs<'_> {
         self.model.chance() || self.runs.iter().any(|run| run.machine.drawn)
     }
 
-    /// Of the latest batches; nothing is out of balance where nothing happens any more.
-    fn balance(&self) -> Balance {
-        if self.dead() {
-            return Balance::default();
-        }
-        Balance::of(self.model, self.runs.iter().map(|run| (&run.since, &run.machine)))
+    /// Takes the balance of the latest batches; nothing is out of it where nothing happens any more.
+    pub(super) fn weigh(&mut self) {
+        self.balance = if self.dead() {
+            Balance::default()
+        } else {
+            Balance::of(self.model, self.runs.iter().map(|run| (&run.since, &run.machine)))
+        };
+    }
+
+    /// Those of the first runs, at most so many.
+    pub(super) fn machines(&self, most: usize) -> Vec<&Machine<'_>> {
+        self.runs.iter().take(most).map(|run| &run.machine).collect()
     }
 
     /// By what part a measure may be off because places are still out of balance.
@@ -334,7 +252,7 @@ impl Runs<'_> {
         self.balance.off(level, scale)
     }
 
-    fn level(&self, measure: usize) -> Option<&Level> {
+    pub(super) fn level(&self, measure: usize) -> Option<&Level> {
         match self.measures[measure] {
             Measure::Level(level) => Some(self.watch.level(level)),
             Measure::Fired(_) => None,
@@ -373,110 +291,49 @@ impl Runs<'_> {
         Look { estimate: Estimate::around(middle, half, ends.len() as u64, sure), mixed: true }
     }
 
-    fn look(&self, measure: usize, relative: f64) -> Look {
+    /// The latest batches of a measure, without the start, as a few long ones of each run, and which they are.
+    fn rows(&self, measure: usize) -> Option<(Vec<Vec<f64>>, Range<usize>)> {
+        let count = self.runs.iter().map(|run| run.batches[measure].len()).min().unwrap_or(0);
+        if count < 2 * GROUPS {
+            return None;
+        }
+        let of_all = |batch: usize| self.runs.iter().map(|run| run.batches[measure][batch]).sum::<f64>();
+        let series: Vec<f64> = (0..count).map(of_all).collect();
+        let size = (count - settled(&series)) / GROUPS;
+        let latest = count - size * GROUPS..count;
+        let of_run = |run: &Run<'_>| run.batches[measure][latest.clone()].chunks_exact(size).map(mean).collect();
+        Some((self.runs.iter().map(of_run).collect(), latest))
+    }
+
+    /// What the batches of a measure say of its long run.
+    pub(super) fn look(&self, measure: usize, relative: f64) -> Look {
         if self.dead() {
             return self.ended(measure, relative);
         }
-        let count = self.runs.iter().map(|run| run.batches[measure].len()).min().unwrap_or(0);
-        if count < 2 * GROUPS {
+        let Some((rows, latest)) = self.rows(measure) else {
             return Look { estimate: Estimate::unknown(), mixed: true };
-        }
-        let series: Vec<f64> =
-            (0..count).map(|batch| self.runs.iter().map(|run| run.batches[measure][batch]).sum::<f64>()).collect();
-        let size = (count - settled(&series)) / GROUPS;
-        let rows: Vec<Vec<f64>> = self
-            .runs
-            .iter()
-            .map(|run| run.batches[measure][count - size * GROUPS..count].chunks_exact(size).map(mean).collect())
-            .collect();
-        let means: Vec<f64> = rows.iter().map(|row| mean(row)).collect();
-        let middle = mean(&means);
-        let columns: Vec<f64> =
-            (0..GROUPS).map(|at| mean(&rows.iter().map(|row| row[at]).collect::<Vec<_>>())).collect();
-        let inside: f64 = rows.iter().zip(&means).map(|(row, mean)| spread(row, *mean)).sum();
-        #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-        let (groups, runs) = (GROUPS as f64, rows.len() as f64);
-        let within = inside / (runs * (groups - 1.0));
-        let in_step = spread(&columns, middle) * runs;
-        let between = groups * spread(&means, middle) / (runs - 1.0);
-        // Where nothing ever changed, another run may still see it change.
-        // Runs that are too short to have come round differ, too: they are to go on, for more of them begin at the start again. Until one
-        // that has ended elsewhere is told from one that is slow, it is neither: the longer runs are, the more the former differ.
-        let slow = alike_inside(&rows) > ALIKE_INSIDE;
-        let changes = changes(&rows);
-        let differently = between > CLEAR * within && !slow && !self.one;
-        // Without chance every run is the same one, and however many there are, they say no more than one.
-        let one = !self.chance() || between > 0.0 && between <= SAME_RUN * within && !self.seen.differently;
-        let mixed = !one && (self.seen.differently || differently || between == 0.0 || changes == Some(0));
-        let unclear = between > SCATTER * within && !mixed;
-        // Runs that rise and fall together show it no better than one does, and what is longer than a batch may hide that.
-        let apart = (inside - in_step) / (runs - 1.0);
-        let in_step = self.model.longest.is_some_and(|time| time > self.length || in_step > STEP * apart);
-        let together = in_step && !one && !mixed;
-        let alike =
-            alike(&rows, middle) > ALIKE || together && self::alike(std::slice::from_ref(&columns), middle) > ALIKE;
-        let (means, middle) = if together {
-            let means = self.staggered(measure, count - size * GROUPS..count);
-            let middle = mean(&means);
-            (means, middle)
-        } else {
-            (means, middle)
         };
-        let half = match rows.first() {
-            Some(row) if one => half_width(row),
-            _ if together => half_width(&means).max(half_width(&columns)),
-            _ if mixed || unclear || alike => half_width(&means),
-            _ => half_width(&rows.concat()),
+        let facts = Facts {
+            chance: self.chance(),
+            one_end: self.one,
+            differently: self.seen.differently,
+            fixed: self.model.longest.map(|time| time > self.length),
         };
+        let scatter = Scatter::of(rows, facts);
+        let staggered = (scatter.samples == Samples::InStep).then(|| self.staggered(measure, latest.clone()));
+        let means = staggered.as_deref().unwrap_or(&scatter.means);
+        let middle = mean(means);
+        let (half, samples) = scatter.half_width(means);
         // What fires so often in each batch may fire once more, or less.
-        let last = if one && matches!(self.measures[measure], Measure::Fired(_)) {
-            #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-            let time = (size * GROUPS) as f64 * self.length;
-            1.0 / time
-        } else {
-            0.0
-        };
+        let fires = scatter.is_one() && matches!(self.measures[measure], Measure::Fired(_));
+        #[expect(clippy::cast_precision_loss, reason = "a small number")]
+        let last = if fires { 1.0 / (latest.len() as f64 * self.length) } else { 0.0 };
         let half = half + last;
-        let enough = if mixed { means.len() >= ENDS } else { one || !alike && !unclear };
-        let enough = enough && (one || changes.is_none_or(|changes| changes >= CHANGES));
         // Before the start is over everywhere, what is seen agrees with itself and is not the long run.
         let off = self.off(measure) * middle.abs();
         let balanced = off <= f64::max(half, TENTH * relative * middle.abs()) / 2.0;
         let half = if balanced { half } else { half + off };
-        let sure = half > 0.0 && half <= relative * middle.abs() && enough && balanced;
-        let samples = if one {
-            GROUPS
-        } else if together || mixed || unclear || alike {
-            means.len()
-        } else {
-            rows.len() * GROUPS
-        };
-        Look { estimate: Estimate::around(middle, half, samples as u64, sure), mixed }
+        let sure = half > 0.0 && half <= relative * middle.abs() && scatter.is_enough(ENDS) && balanced;
+        Look { estimate: Estimate::around(middle, half, samples as u64, sure), mixed: scatter.is_mixed() }
     }
-}
-
-/// Why there is no long run where a fixed time has been running for so long.
-fn still(transition: &str, time: f64) -> Refusal {
-    let why = format!(
-        "`{transition}` had been running for {time:.3e} time units when the limit of firings or of time was reached, and what follows on it was \
-         hardly seen: allow more, or ask `solve`"
-    );
-    Refusal::new(Class::TooLarge, "", why)
-}
-
-/// How often what most long batches showed became something else, or was it from the start; nothing where no more than half of them are the same.
-fn changes(rows: &[Vec<f64>]) -> Option<usize> {
-    // A sum of times that is cut into batches is the same but for rounding.
-    #[expect(clippy::cast_possible_truncation, reason = "meant")]
-    let same = |batch: &f64| (*batch as f32).to_bits();
-    let mut all: Vec<u32> = rows.iter().flatten().map(same).collect();
-    all.sort_unstable();
-    // What more than half of them are stands in the middle.
-    let most = *all.get(all.len() / 2)?;
-    let many = all.partition_point(|batch| *batch <= most) - all.partition_point(|batch| *batch < most);
-    let of_row = |row: &Vec<f64>| {
-        let inside = row.windows(2).filter(|pair| same(&pair[0]) != same(&pair[1])).count();
-        inside + 2 * usize::from(row.first().is_some_and(|first| same(first) != most))
-    };
-    (2 * many > all.len()).then(|| rows.iter().map(of_row).sum())
 }

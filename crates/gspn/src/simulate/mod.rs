@@ -13,6 +13,8 @@ mod model;
 mod passing;
 mod random;
 mod replicate;
+mod scatter;
+mod sight;
 mod single;
 mod trap;
 mod walk;
