@@ -188,5 +188,5 @@ fn has_rate(timed: &Timed, at: &impl Fn(usize) -> Option<Ends>) -> Option<bool> 
     let entry = |tokens: i64| usize::try_from(tokens).map_or(last, |tokens| tokens.min(last));
     let least = ends.iter().map(|line| entry(line.at)).min()?;
     let most = ends.iter().map(|line| if line.by == 0 { entry(line.at) } else { last }).max()?;
-    Some(ends.iter().all(|line| line.by >= 0) && rates[least..=most].iter().all(|rate| *rate > 0.0))
+    Some(ends.iter().all(|line| line.by >= 0) && timed.is_above_zero(least..=most))
 }

@@ -2,6 +2,8 @@
 //!
 //! A marking has an entry for each place. A transition whose time is not exponential has a clock, which goes through phases.
 
+use std::ops::RangeInclusive;
+
 use crate::net::{Arc, Kind, Net, Phase, Rate, Servers, Tokens};
 
 /// Immediates that are listed, for all transitions together, and for one in any case: of a net in which thousands take from one place, each
@@ -66,6 +68,8 @@ pub(crate) struct Timed {
     pub(crate) transition: usize,
     pub(super) rate: Rate,
     pub(super) servers: Servers,
+    /// Entries of its table that are 0, in order.
+    zeros: Vec<usize>,
 }
 
 /// A transition with a clock that goes through phases.
@@ -118,7 +122,11 @@ impl Compiled {
         for (transition, it) in net.transitions.iter().enumerate() {
             match &it.kind {
                 Kind::Timed { rate, servers } => {
-                    compiled.timed.push(Timed { transition, rate: rate.clone(), servers: *servers });
+                    let zeros = match rate {
+                        Rate::Constant(_) => Vec::new(),
+                        Rate::ByTokens { rates, .. } => (0..rates.len()).filter(|entry| rates[*entry] <= 0.0).collect(),
+                    };
+                    compiled.timed.push(Timed { transition, rate: rate.clone(), servers: *servers, zeros });
                 }
                 Kind::Immediate { weight, priority, by } => {
                     let (weight, priority, by) = (*weight, *priority, *by);
@@ -282,8 +290,14 @@ impl Timed {
             Rate::ByTokens { place, rates } => {
                 let last = rates.len() - 1;
                 let entry = usize::try_from(marking[*place]).unwrap_or(last).min(last);
-                rates[entry..].iter().all(|rate| *rate > 0.0)
+                self.is_above_zero(entry..=last)
             }
         }
+    }
+
+    /// Whether no entry of its table in `entries` is 0.
+    pub(super) fn is_above_zero(&self, entries: RangeInclusive<usize>) -> bool {
+        let from = self.zeros.partition_point(|entry| entry < entries.start());
+        self.zeros.get(from).is_none_or(|entry| entry > entries.end())
     }
 }

@@ -184,3 +184,18 @@ fn thousands_of_immediates_may_share_a_place() {
             .unwrap_err();
     assert_eq!((refusal.class, refusal.name.as_str()), (gspn::Class::TooLarge, "memory"));
 }
+
+/// What is looked for at each marking on the way up does not go through a table to its end.
+#[test]
+fn a_table_of_many_entries_is_as_quick_as_a_short_one() {
+    let count = 300_000;
+    let rates: Vec<f64> = (0..=count).map(|entry| if entry < count { 1.0 } else { 0.0 }).collect();
+    let net = json!({"net": {"places": [{"name": "q"}], "transitions": [
+        {"name": "come", "kind": "timed", "out": {"q": 1}, "rate_by_tokens": {"place": "q", "rates": rates}},
+        {"name": "leave", "kind": "timed", "rate": 1, "in": {"q": 1}},
+    ]}, "ask": [{"id": "mean", "kind": "mean_tokens", "place": "q"}]});
+    let document = json::read(net.to_string().as_bytes()).unwrap();
+    let answer =
+        ask::answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut |_| true)).unwrap();
+    close(&answer, "mean", f64::from(count) / 2.0, 9);
+}
