@@ -16,6 +16,9 @@ const LOOK: u64 = 1 << 20;
 const STATE: u64 = 160;
 const EDGE: usize = 8;
 
+/// A row that becomes longer gets room for one in so many edges more.
+const SPARE: usize = 8;
+
 /// A rate below which others may have lost digits, or may have been lost.
 const LITTLE: f64 = 1e-290;
 
@@ -58,6 +61,12 @@ impl<T: Number> Eliminated<T> {
     pub(super) fn bytes(states: usize, edges: usize) -> u64 {
         // An edge stands in its row, and in what it becomes.
         states as u64 * STATE + (edges * (EDGE + 2 * size_of::<(u32, T)>())) as u64
+    }
+
+    /// The same of those that are left, without what was taken out. Rows become shorter, too, and keep their memory.
+    fn held(states: usize, edges: usize) -> u64 {
+        let row = size_of::<(u32, T)>() + size_of::<(u32, T)>() / (SPARE / 2);
+        states as u64 * STATE + (edges * (EDGE + row)) as u64
     }
 
     /// The same of any size. `look` is told every so often how many bytes are held, or will be soon.
@@ -110,7 +119,7 @@ impl<T: Number> Eliminated<T> {
                     return Ok(None);
                 }
                 let taken = (result.into.len() + result.out.len()) as u64 + left * wide;
-                look(Self::bytes(count, edges) + taken * size_of::<(u32, T)>() as u64)?;
+                look(Self::held(count, edges) + taken * size_of::<(u32, T)>() as u64)?;
             }
             let row = std::mem::take(&mut rows[at]);
             edges -= row.len();
@@ -261,12 +270,29 @@ fn merge<T: Number>(
         }
     }
     merged.extend(old);
-    std::mem::swap(row, merged);
+    if merged.len() > row.capacity() {
+        // What is there is written anew. Rows that took over the memory of longer ones would have several times what they need.
+        row.clear();
+        row.reserve_exact(merged.len() + merged.len() / SPARE);
+    }
+    row.clear();
+    row.extend_from_slice(merged);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All rows are merged by way of one vector, which becomes as long as the longest.
+    #[test]
+    fn a_short_row_has_no_memory_of_a_long_one() {
+        let long: Vec<(u32, f64)> = (10..1_010).map(|to| (to, 1.0)).collect();
+        let (mut first, mut second, mut merged) = (vec![(1, 1.0)], vec![(1, 1.0)], Vec::new());
+        merge(&mut first, &long, 0, 0.5, &mut merged, |_| ());
+        merge(&mut second, &[(0, 1.0), (1, 1.0), (2, 4.0)], 0, 0.5, &mut merged, |_| ());
+        assert_eq!((first.len(), &second), (1_001, &vec![(1, 1.5), (2, 2.0)]));
+        assert!(first.capacity() <= 1_001 + 1_001 / SPARE && second.capacity() <= 4, "{}", second.capacity());
+    }
 
     /// States that know some others all over.
     fn wide(count: u32, each: u32) -> Part<f64> {
