@@ -44,7 +44,8 @@ pub(crate) fn overflow() -> Refusal {
 
 /// A way by `transition` that is there, and whose rate or probability would be 0.
 pub(super) fn too_far_apart(transition: &str) -> Refusal {
-    let why = "rates and weights are too far apart: one times another is less than a number can say";
+    let why = "rates and weights are too far apart, or too many firings follow each other: it leads somewhere with a probability, or at a rate, that is \
+               less than a number can say";
     Refusal::new(Class::Unsupported, transition, why)
 }
 
