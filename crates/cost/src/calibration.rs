@@ -5,6 +5,7 @@
 
 mod check;
 mod compare;
+mod lay;
 mod statistics;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use compare::Foreign;
+pub use lay::Laid;
 pub use statistics::{fit, student, summary};
 
 use crate::model::Price;

@@ -1,7 +1,10 @@
 //! The record of a calibration: what it says, what is refused, and what comes back.
 
+use std::collections::BTreeMap;
+
 use cost::Class;
-use cost::calibration::{Calibration, Law, Step, fit, student, summary};
+use cost::calibration::{Calibration, Laid, Law, Step, fit, student, summary};
+use cost::model::Price;
 use proptest::prelude::*;
 
 use crate::measured;
@@ -133,6 +136,35 @@ fn a_slip_in_a_calibration_is_refused_and_other_steps_are_no_prices() {
         assert_eq!((fault.class, fault.name.as_str()), (Class::NoSuchName, "steps[3]"), "{fault}");
         assert!(fault.why.contains(meant) && fault.why.contains(slip), "{fault}");
     }
+}
+
+/// What was measured stands in the place of prices of its name, with the energy that they had; or nothing has changed.
+#[test]
+fn what_was_measured_is_laid_over_prices() {
+    let old = |per_byte| Price { each: 7.0, per_byte, cv2: 1.0, error: 0.5, energy: 3.0 };
+    let mut prices: BTreeMap<String, Price> =
+        [("sign rsa-2048", 0.0), ("encrypt aes-256-cbc", 1.0), ("hash sha-256", 1.0)]
+            .into_iter()
+            .map(|(name, per_byte)| (name.to_owned(), old(per_byte)))
+            .collect();
+    let laid = calibration().lay(&mut prices).unwrap();
+    assert_eq!(laid, Laid { measured: 2, before: 3, replaced: 2, stay: vec!["hash sha-256".to_owned()] });
+    let sign = prices["sign rsa-2048"];
+    assert!((sign.each - 1e-3).abs() < 1e-12 && sign.energy.to_bits() == 3.0_f64.to_bits(), "{sign:?}");
+    assert!(sign.error > 0.0 && sign.error <= 1.0, "{sign:?}");
+    assert!((prices["encrypt aes-256-cbc"].per_byte - 1e-9).abs() < 1e-15, "{prices:?}");
+    assert_eq!(prices["hash sha-256"], old(1.0));
+
+    // One size for a price of each byte, after another that would do.
+    let before = prices.clone();
+    let steps = vec![step("sign rsa-2048", 32, &[2e-3]), step("hash sha-256", 64, &[1e-6])];
+    let fault = measured::calibration(steps, Vec::new()).lay(&mut prices).unwrap_err();
+    assert_eq!((fault.class, fault.name.as_str()), (Class::Missing, "steps[1]"), "{fault}");
+    assert!(fault.why.contains("`hash sha-256` was measured with one size"), "{fault}");
+    assert_eq!(prices, before);
+    // A single timing says nothing of its error.
+    measured::calibration(vec![step("sign rsa-2048", 32, &[2e-3])], Vec::new()).lay(&mut prices).unwrap();
+    assert!((prices["sign rsa-2048"].error - 1.0).abs() < 1e-12, "{prices:?}");
 }
 
 #[test]

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cost::Model;
-use cost::calibration::Calibration;
-use cost::model::Price;
+use cost::calibration::{Calibration, Laid};
 
 use crate::failure::Failure;
 use crate::files;
@@ -66,48 +65,30 @@ impl Prices {
     pub(super) fn lay(&self, platform: &str, model: &mut Model) -> Result<(), Failure> {
         let Self::Measured(_, file, calibration) = self else { return Ok(()) };
         let file = file.display();
-        let measured = calibration
-            .operations()
+        let laid = calibration
+            .lay(model.prices.entry(platform.to_owned()).or_default())
             .map_err(|fault| Failure::bad_input(format!("`{file}`: {}: {fault}", fault.class.word())))?;
-        let prices = model.prices.entry(platform.to_owned()).or_default();
-        // One size says nothing of others: in the place of a price of each byte it would be one of none.
-        let grows = |name: &str| prices.get(name).is_some_and(|price| price.per_byte > 0.0);
-        let sizes = |name: &str| calibration.steps.iter().filter(|step| step.name() == name).count();
-        let one = measured.iter().find(|(name, it)| it.price.per_byte == 0.0 && sizes(name) == 1 && grows(name));
-        if let Some((name, _)) = one {
-            let message =
-                format!("`{file}`: `{name}` was measured with one size, and the model has a price of each byte of it");
-            return Err(Failure::bad_input(message)
-                .help("measure it with two sizes, or take it out of the file or of the model"));
-        }
-        let before = prices.len();
-        let added = measured.len();
-        let replaced = measured.keys().filter(|name| prices.contains_key(*name)).count();
-        let stay: Vec<String> = prices.keys().filter(|name| !measured.contains_key(*name)).cloned().collect();
-        // A single timing says nothing of its error, and two say little.
-        let sure = |error: f64| if error.is_finite() { error.min(1.0) } else { 1.0 };
-        for (name, known) in measured {
-            let error = sure(known.error);
-            // What an operation takes of energy, nobody has measured.
-            let energy = prices.get(&name).map_or(0.0, |price| price.energy);
-            prices.insert(name, Price { error, energy, ..known.price });
-        }
         let foreign = calibration.compare(&bench::steps::machine(), &bench::steps::versions());
         let warnings = foreign.iter().map(ToString::to_string).chain(doubts(calibration));
         warnings.for_each(|warning| eprintln!("warning: `{file}`: {warning}"));
-        let told = match before {
-            0 => format!("{added} of them, the model has none"),
-            _ if stay.is_empty() => format!("{replaced} of {before} that the model has are replaced"),
-            _ => format!(
-                "{replaced} of {before} that the model has are replaced; it was not measured, and stays as it is in the model: {}",
-                stay.join(", ")
-            ),
-        };
+        let told = told(&laid);
         eprintln!(
             "note: prices of `{platform}` as measured on {} ({}): {told}",
             calibration.machine.cpu, calibration.taken
         );
         Ok(())
+    }
+}
+
+/// What became of prices.
+fn told(Laid { measured, before, replaced, stay }: &Laid) -> String {
+    match before {
+        0 => format!("{measured} of them, the model has none"),
+        _ if stay.is_empty() => format!("{replaced} of {before} that the model has are replaced"),
+        _ => format!(
+            "{replaced} of {before} that the model has are replaced; it was not measured, and stays as it is in the model: {}",
+            stay.join(", ")
+        ),
     }
 }
 
