@@ -49,7 +49,11 @@ pub(super) fn draft(text: &str, scenario: Option<&str>, left_out: &[String]) -> 
         return Err(Fault::new(Class::Syntax, "", UNDECLARED).at(1));
     }
     let document = Document::parse(text).map_err(|error| {
-        let row = usize::try_from(error.pos().row).unwrap_or(0);
+        // Of what is cut off the parser does not say where.
+        let row = match error {
+            roxmltree::Error::UnexpectedEndOfStream => text.lines().count(),
+            _ => usize::try_from(error.pos().row).unwrap_or(0),
+        };
         let other = if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
             ""
         } else {
@@ -182,6 +186,8 @@ struct Reader<'a> {
     joins: BTreeMap<[&'a str; 2], (String, bool)>,
     /// Names of attributes and connectors whose own is not enough, by their identifiers.
     called: BTreeMap<&'a str, String>,
+    /// Components and attributes that the model has; others are none, whatever their names.
+    had: BTreeSet<&'a str>,
     /// The bodies of loops, which are sequences that are referred to so many times.
     bodies: Vec<Written>,
     /// What the next of them is called.
@@ -215,6 +221,7 @@ impl<'a> Reader<'a> {
             lines,
             joins: BTreeMap::new(),
             called: BTreeMap::new(),
+            had: BTreeSet::new(),
             bodies: Vec::new(),
             loops: Loops::default(),
             laid: BTreeSet::new(),
@@ -494,11 +501,11 @@ impl<'a> Reader<'a> {
             // Something else of that name is not meant.
             let is = match sort {
                 "connector" => element.tag_name().name() == "ownedConnector",
-                "attribute" => self::sort(*element) == "Property",
-                _ => self::sort(*element) == "Component",
+                "attribute" => self::sort(*element) == "Property" && self.had.contains(base.as_str()),
+                _ => self::sort(*element) == "Component" && self.had.contains(base.as_str()),
             };
             if !is {
-                let why = format!("it is applied to `{}`, which is no {sort}", name(*element));
+                let why = format!("it is applied to `{}`, which is no {sort}{}", name(*element), self.hollow(&base));
                 return Err(words.fault(Class::NoSuchName, at, why));
             }
             words.put("on", vec![format!("{sort} {}", self.called(*element))], at)?;

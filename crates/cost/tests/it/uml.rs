@@ -174,6 +174,49 @@ fn ends_of_messages_are_where_all_say() {
     refused(&lifelines("think.s", "tell.s tell.r"), "lifeline sb: its `coveredBy` names `tell.s`");
 }
 
+/// What is placed on an environment runs on the node around it, which has its own cores once only.
+#[test]
+fn an_execution_environment_is_no_computer_of_its_own() {
+    let placed = "<deployment xmi:id=\"db\" client=\"nb\" deployedArtifact=\"fb\"/>";
+    let with = |inside: &str, applied: &str| {
+        let jvm = format!(
+            "<nestedNode xmi:type=\"uml:ExecutionEnvironment\" xmi:id=\"jvm\" name=\"jvm\">{inside}</nestedNode>"
+        );
+        assert!(plain().contains(placed));
+        plain().replacen(placed, &jvm, 1).replacen("</xmi:XMI>", &format!("{applied}</xmi:XMI>"), 1)
+    };
+    let deeper = format!(
+        "<nestedNode xmi:type=\"uml:ExecutionEnvironment\" xmi:id=\"pod\" name=\"pod\">{}</nestedNode>",
+        placed.replace("nb", "pod")
+    );
+    let outside = with("", "").replacen(
+        "<packagedElement xmi:type=\"uml:Interaction\"",
+        "<packagedElement xmi:type=\"uml:Abstraction\" xmi:id=\"ab\" client=\"b\" supplier=\"jvm\"/>\n<packagedElement xmi:type=\"uml:Interaction\"",
+        1,
+    );
+    for text in [
+        with(&placed.replace("nb", "jvm"), ""),
+        with(&placed.replace("client=\"nb\" ", ""), ""),
+        with(&deeper, ""),
+        outside,
+    ] {
+        assert_eq!(json!(model(&text)), json!(model(&plain())), "{text}");
+    }
+    let priced = "<Own:Priced xmi:id=\"p\" base_Classifier=\"jvm\" platform=\"pc\"/>\n";
+    let fault = read(&with(&placed.replace("nb", "jvm"), priced), Language::Xmi).unwrap_err();
+    assert!(fault.to_string().contains("Priced"), "{fault}");
+    // One that is a host has cores of its own; so has one that no node is around.
+    let host = "<GQAM:GaExecHost xmi:id=\"h\" base_Classifier=\"jvm\" resMult=\"1\"/>\n";
+    let own = model(&with(&placed.replace("nb", "jvm"), host));
+    assert_eq!(own.nodes[own.components[1].node].name, "jvm");
+    let alone = plain().replacen(
+        "xmi:type=\"uml:Node\" xmi:id=\"nb\"",
+        "xmi:type=\"uml:ExecutionEnvironment\" xmi:id=\"nb\"",
+        1,
+    );
+    assert_eq!(json!(model(&alone)), json!(model(&plain())));
+}
+
 /// A reference that says two things, and what stands where nothing looks for it, would be lost.
 #[test]
 fn what_is_said_twice_or_elsewhere_is_refused() {
@@ -215,6 +258,54 @@ fn what_is_said_twice_or_elsewhere_is_refused() {
     let guards = "<guard><specification xmi:type=\"uml:LiteralString\" value=\"one\"/></guard>".repeat(2);
     let guarded = operand.replace(" href=\"other.uml#o\"/>", &format!(" xmi:id=\"o\">{guards}</operand>"));
     refused(&with("<message xmi:id=\"tell\"", &guarded), Class::Doubled, "operand o: it has two guards");
+    let bounds =
+        guarded.replace(&guards, "<guard><minint value=\"2\"/><maxint value=\"2\"/><maxint value=\"5\"/></guard>");
+    refused(&with("<message xmi:id=\"tell\"", &bounds), Class::Doubled, "its `maxint` is said twice");
+    let parts = part.replace("/>", "><upperValue value=\"1\"/><upperValue value=\"5\"/></ownedAttribute>");
+    refused(&with(part, &parts), Class::Doubled, "ownedAttribute sb: its `upperValue` is said twice");
+    for operator in ["alt", "opt", "break"] {
+        let bare = operand
+            .replace("\"seq\"", &format!("\"{operator}\""))
+            .replace(" href=\"other.uml#o\"/>", " xmi:id=\"o\"/>");
+        let why = "operand o: it has no `prob` of a `GaStep`: how often is it taken?";
+        refused(&with("<message xmi:id=\"tell\"", &bare), Class::MissingAnnotation, why);
+    }
+    let cut = &plain()[..plain().len() - 120];
+    let fault = refused(cut, Class::Syntax, "");
+    assert_eq!(fault.line, Some(cut.lines().count()), "{fault}");
+    let pattern = "pattern=\"closed(population=1)\"/>";
+    let another = pattern.replace("/>", "><pattern>closed(population=8)</pattern></GQAM:GaWorkloadEvent>");
+    refused(&with(pattern, &another), Class::Doubled, "workload: `pattern` is said 2 times");
+}
+
+/// What is named is the element that has the identifier; another one of its name is not meant.
+#[test]
+fn what_is_meant_is_the_element_and_not_its_name() {
+    let applied = |frame: &str, part: &str, stereotype: &str| {
+        let text = plain().replacen("name=\"all\"", &format!("name=\"{frame}\""), 1);
+        let text = text.replacen("name=\"sb\" type=\"b\"", &format!("name=\"{part}\" type=\"b\""), 1);
+        text.replacen("</xmi:XMI>", &format!("<Own:{stereotype}/>\n</xmi:XMI>"), 1)
+    };
+    let flow = "Flow xmi:id=\"f\" base_NamedElement=\"tell\" carries";
+    let integrity = "DataIntegrity xmi:id=\"d\" signature=\"ed25519\" base_Property";
+    let entity = "PeerEntityAuthentication xmi:id=\"p\" key=\"ed25519\" base_Component";
+    for part in ["sb", "reader.id"] {
+        let why = "message tell: `carries` names `pb`, which is no attribute of a component";
+        refused(&applied("all", part, &format!("{flow}=\"pb\"")), Class::NoSuchName, why);
+        let why = format!("it is applied to `{part}`, which is no attribute");
+        refused(&applied("all", part, &format!("{integrity}=\"pb\"")), Class::NoSuchName, &why);
+    }
+    for frame in ["all", "store"] {
+        let why = format!("it is applied to `{frame}`, which is no component (one that only holds parts");
+        refused(&applied(frame, "sb", &format!("{entity}=\"frame\"")), Class::NoSuchName, &why);
+        let on = plain().replacen("name=\"all\"", &format!("name=\"{frame}\""), 1);
+        let on = on.replacen("represents=\"pb\"", "represents=\"frame\"", 1);
+        let why = "no lifeline that represents a component, in `main` (one that only holds parts";
+        refused(&on, Class::NoSuchName, why);
+        let ends = plain().replacen("name=\"all\"", &format!("name=\"{frame}\""), 1);
+        let ends = ends.replacen("role=\"pb\"", "role=\"frame\"", 1);
+        refused(&ends, Class::NoSuchName, "no part whose type is a component (one that only holds parts");
+    }
 }
 
 /// A message between two parts of one component is no call of its own, and one to itself goes over nothing.

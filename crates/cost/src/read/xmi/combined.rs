@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
             if self.aside {
                 words.put("weight", vec!["1".to_owned()], at)?;
             }
-            if operator == "alt" && said.is_none() && !self.aside {
+            if said.is_none() && !self.aside {
                 let why = "it has no `prob` of a `GaStep`: how often is it taken?";
                 return Err(words.fault(Class::MissingAnnotation, 0, why));
             }

@@ -44,7 +44,8 @@ impl<'a> Reader<'a> {
         let lifeline = by.as_ref().and_then(|id| self.by_id.get(id.as_str()));
         let represents = lifeline.and_then(|lifeline| reference(*lifeline, "represents"));
         let Some(by) = represents.and_then(|id| self.component(id)) else {
-            let why = format!("it is on no lifeline that represents a component, in `{}`", name(interaction));
+            let hollow = represents.map_or("", |id| self.hollow(id));
+            let why = format!("it is on no lifeline that represents a component, in `{}`{hollow}", name(interaction));
             return Err(words.fault(Class::NoSuchName, 0, why));
         };
         words.put("do", vec![name(fragment).to_owned()], self.lines.line(fragment))?;
@@ -83,8 +84,11 @@ impl<'a> Reader<'a> {
             let represents = represents.and_then(|lifeline| reference(*lifeline, "represents"));
             let part = represents.and_then(|id| Some((*self.by_id.get(id)?, self.component(id)?)));
             part.ok_or_else(|| {
-                let why =
-                    format!("its `{key}` leads to no lifeline that represents a component, in `{}`", name(interaction));
+                let hollow = represents.map_or("", |id| self.hollow(id));
+                let why = format!(
+                    "its `{key}` leads to no lifeline that represents a component, in `{}`{hollow}",
+                    name(interaction)
+                );
                 Fault::new(Class::NoSuchName, format!("message {}", name(message)), why).at(self.lines.line(message))
             })
         };
@@ -247,11 +251,12 @@ impl<'a> Reader<'a> {
         for (key, ids, at) in self.applied.flow(of) {
             let mut names = Vec::new();
             for id in ids {
-                let Some(property) = self.by_id.get(id.as_str()).filter(|it| sort(**it) == "Property") else {
+                let had = self.had.contains(id.as_str());
+                let Some(property) = self.by_id.get(id.as_str()).filter(|it| had && sort(**it) == "Property") else {
                     return Err(words.fault(
                         Class::NoSuchName,
                         at,
-                        format!("`{key}` names `{id}`, which is no property"),
+                        format!("`{key}` names `{id}`, which is no attribute of a component"),
                     ));
                 };
                 names.push(self.called(*property));

@@ -338,10 +338,16 @@ impl Applied {
         let mut found = None;
         for said in self.said.iter_mut().filter(|it| it.stereotype == "GaWorkloadEvent") {
             let mut words = Fields::new("workload", said.line);
-            let Some(pattern) = said.members.remove("pattern").and_then(|values| values.into_iter().next()) else {
-                return Err(words.fault(Class::MissingAnnotation, 0, "`GaWorkloadEvent` has no `pattern`"));
+            let patterns = said.members.remove("pattern").unwrap_or_default();
+            let pattern = match patterns.as_slice() {
+                [] => return Err(words.fault(Class::MissingAnnotation, 0, "`GaWorkloadEvent` has no `pattern`")),
+                [pattern] => pattern,
+                several => {
+                    let why = format!("`pattern` is said {} times", several.len());
+                    return Err(words.fault(Class::Doubled, 0, why));
+                }
             };
-            let (word, members) = vsl::pattern(&pattern).map_err(|(class, why)| words.fault(class, 0, why))?;
+            let (word, members) = vsl::pattern(pattern).map_err(|(class, why)| words.fault(class, 0, why))?;
             if !matches!(word.as_str(), "closed" | "open" | "poisson") {
                 let why = format!("the pattern `{word}` is not understood; `closed` and `open` are");
                 return Err(words.fault(Class::Unknown, 0, why));

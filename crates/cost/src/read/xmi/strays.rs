@@ -17,6 +17,12 @@ const ONE: [(&str, &[&str]); 6] = [
     ("fragment", &["message", "start", "finish", "refersTo"]),
     ("deployment", &["location"]),
 ];
+/// What stands in an element once at most, and is read there.
+const AT_MOST_ONE: [(&str, &[&str]); 3] = [
+    ("guard", &["minint", "maxint", "specification"]),
+    ("ownedAttribute", &["upperValue"]),
+    ("ownedEnd", &["upperValue"]),
+];
 /// What an element is made of, by its tag: what stands there stands in this file.
 const PARTS: [(&str, &[&str]); 4] = [
     ("CombinedFragment", &["operand"]),
@@ -67,6 +73,13 @@ impl<'a> Reader<'a> {
         if let (Some(_), Some(second)) = (guards.next(), guards.next()) {
             let words = self.lines.words(element, tag);
             return Err(words.fault(Class::Doubled, self.lines.line(second), "it has two guards: which is meant?"));
+        }
+        for key in AT_MOST_ONE.iter().filter(|(of, _)| *of == tag).flat_map(|(_, keys)| *keys) {
+            let second = element.children().filter(|it| it.tag_name().name() == *key).nth(1);
+            if let Some(second) = second {
+                let why = format!("its `{key}` is said twice: which is meant?");
+                return Err(self.lines.words(element, tag).fault(Class::Doubled, self.lines.line(second), why));
+            }
         }
         for key in ONE.iter().filter(|(of, _)| *of == tag).flat_map(|(_, keys)| *keys) {
             let attributes = element.attributes().filter(|it| it.name() == *key && kind(element, it.value()).is_none());

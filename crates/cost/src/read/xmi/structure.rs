@@ -8,6 +8,8 @@ use super::{Reader, attribute, kind, led, name, reference, references, sort};
 use crate::read::draft::Draft;
 use crate::{Class, Fault};
 
+const ENVIRONMENT: &str = "ExecutionEnvironment";
+
 impl<'a> Reader<'a> {
     /// `uml:Node` and `uml:Device`, and whatever else is a `GaExecHost`.
     pub(super) fn nodes(&mut self, draft: &mut Draft) -> Result<(), Fault> {
@@ -20,10 +22,18 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// An execution environment is software: it runs on the node that it is nested in, if it is no `GaExecHost` itself.
     fn is_node(&self, node: Node<'_, '_>) -> bool {
-        let id = attribute(node, "id").unwrap_or("");
-        node.is_element()
-            && (matches!(sort(node), "Node" | "Device" | "ExecutionEnvironment") || self.applied.is_host(id))
+        let is_host = |it: Node<'_, '_>| self.applied.is_host(attribute(it, "id").unwrap_or(""));
+        let may_be = |it: Node<'_, '_>| matches!(sort(it), "Node" | "Device" | ENVIRONMENT) || is_host(it);
+        let is_nested = || sort(node) == ENVIRONMENT && node.ancestors().skip(1).any(may_be);
+        node.is_element() && (is_host(node) || may_be(node) && !is_nested())
+    }
+
+    /// The node that an element is, or that the environment it is runs on.
+    fn node_of(&self, element: Node<'a, 'a>) -> Option<Node<'a, 'a>> {
+        let mut around = element.ancestors().take_while(|it| *it == element || sort(element) == ENVIRONMENT);
+        around.find(|it| self.is_node(*it))
     }
 
     /// Components that a node, an allocation or a deployment places; one without a place is refused where it is used.
@@ -44,6 +54,7 @@ impl<'a> Reader<'a> {
                 words.put("node", vec![node.clone()], self.lines.line(component))?;
             }
             self.applied.size(id, "credentials", &mut words)?;
+            self.had.extend(attribute(component, "id"));
             draft.components.push((name(component).to_owned(), words));
             for property in self.values(component) {
                 let mut words = self.lines.words(property, "attribute");
@@ -52,6 +63,7 @@ impl<'a> Reader<'a> {
                 attributes.push((property, words));
             }
         }
+        self.had.extend(attributes.iter().filter_map(|(property, _)| attribute(*property, "id")));
         self.distinguish(attributes.iter().map(|(property, _)| *property));
         draft.attributes.extend(attributes.into_iter().map(|(property, words)| (self.called(property), words)));
         Ok(())
@@ -117,20 +129,20 @@ impl<'a> Reader<'a> {
                 let suppliers =
                     || ["supplier", "deployedArtifact"].into_iter().flat_map(|key| references(dependency, key));
                 // A deployment may say where only by `location`, or by the node that it stands in.
-                let inside = dependency.parent_element().filter(|it| kind == "Deployment" && self.is_node(*it));
+                let inside =
+                    dependency.parent_element().filter(|_| kind == "Deployment").and_then(|it| self.node_of(it));
                 let inside = inside.and_then(|it| attribute(it, "id")).map(str::to_owned);
                 let clients = ["client", "location"].into_iter().flat_map(|key| references(dependency, key));
                 for client in clients.chain(inside) {
                     for supplier in suppliers() {
                         // Of a deployment the node is the client (UML 2.5 section 19.5.2), of the others it is the supplier.
                         for (part, host) in [(&client, &supplier), (&supplier, &client)] {
-                            let Some(node) = self.by_id.get(host.as_str()).filter(|it| self.is_node(**it)) else {
-                                continue;
-                            };
+                            let host = self.by_id.get(host.as_str());
+                            let Some(node) = host.and_then(|host| self.node_of(*host)) else { continue };
                             let Some((id, part)) = self.by_id.get_key_value(part.as_str()) else { continue };
                             let itself = (sort(*part) == "Component").then_some((*id, *part));
                             for (id, component) in itself.iter().chain(manifested.get(id).into_iter().flatten()) {
-                                place(id, *component, *node)?;
+                                place(id, *component, node)?;
                             }
                         }
                     }
@@ -197,14 +209,27 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The component that a connector's end, a lifeline or a property stands for.
-    pub(super) fn component(&self, id: &str) -> Option<&'a str> {
+    /// What a connector's end, a lifeline or a property stands for: itself, or its type.
+    fn stands_for(&self, id: &str) -> Option<Node<'a, 'a>> {
         let node = *self.by_id.get(id)?;
-        if sort(node) == "Component" {
-            return Some(name(node));
+        let of = if sort(node) == "Component" { node } else { self.type_of(node)? };
+        (sort(of) == "Component").then_some(of)
+    }
+
+    /// The component that it is, if the model has it.
+    pub(super) fn component(&self, id: &str) -> Option<&'a str> {
+        let of = self.stands_for(id)?;
+        attribute(of, "id").is_some_and(|id| self.had.contains(id)).then(|| name(of))
+    }
+
+    /// What is to be said of one that the model does not have.
+    pub(super) fn hollow(&self, id: &str) -> &'static str {
+        match self.stands_for(id) {
+            Some(_) if self.component(id).is_none() => {
+                " (one that only holds parts, or is a resource, is none until it is placed on a node)"
+            }
+            _ => "",
         }
-        let of = self.type_of(node)?;
-        (sort(of) == "Component").then(|| name(of))
     }
 
     pub(super) fn connectors(&mut self, draft: &mut Draft) -> Result<(), Fault> {
@@ -231,7 +256,10 @@ impl<'a> Reader<'a> {
                         (None, Some(of)) => format!(
                             "its end with the role `{role}` is a part of the type `{of}`, which lies in another file: one file is read"
                         ),
-                        _ => format!("its end with the role `{role}` is no part whose type is a component"),
+                        _ => format!(
+                            "its end with the role `{role}` is no part whose type is a component{}",
+                            self.hollow(role)
+                        ),
                     };
                     return Err(words.fault(Class::NoSuchName, self.lines.line(*end), why));
                 };
