@@ -281,18 +281,18 @@ pub(super) fn many<T: PartialEq>(
 
 /// One annotation of a sort for one thing in one configuration.
 pub(super) fn once(annotations: &[Annotation]) -> Result<(), Fault> {
-    let mut seen: BTreeMap<(Property, usize, &str), ()> = BTreeMap::new();
+    // The configurations of each; without any it is in all of them.
+    let mut seen: BTreeMap<(Property, usize), BTreeSet<&str>> = BTreeMap::new();
     for annotation in annotations {
-        let named = annotation.configurations.iter().map(String::as_str);
-        let configurations: Vec<&str> = if annotation.configurations.is_empty() { vec![""] } else { named.collect() };
-        for configuration in configurations {
-            let keys = [configuration, ""];
-            let clash = keys.iter().any(|key| seen.contains_key(&(annotation.property, annotation.on, key)));
-            seen.insert((annotation.property, annotation.on, configuration), ());
-            if clash {
-                let why = "the same property is asked for the same thing twice in one configuration";
-                return Err(Fault::new(Class::Doubled, annotation.property.word(), why).at(annotation.line));
-            }
+        let seen = seen.entry((annotation.property, annotation.on)).or_default();
+        let clash = if annotation.configurations.is_empty() {
+            !seen.is_empty() || !seen.insert("")
+        } else {
+            annotation.configurations.iter().any(|it| seen.contains("") || !seen.insert(it))
+        };
+        if clash {
+            let why = "the same property is asked for the same thing twice in one configuration";
+            return Err(Fault::new(Class::Doubled, annotation.property.word(), why).at(annotation.line));
         }
     }
     Ok(())

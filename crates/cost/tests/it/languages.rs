@@ -359,6 +359,28 @@ fn a_break_ends_its_sequence() {
     assert_eq!(read(&timed(&coloured)), read(&timed(&plain)));
 }
 
+/// One that is in every configuration is in that of another one, too, whichever stands first.
+#[test]
+fn a_property_is_asked_for_once_in_a_configuration() {
+    let again = |first: &str, second: &str| {
+        let at = SAME.find("[[secure]]").unwrap();
+        let end = SAME[at + 10..].find("[[secure]]").map_or(SAME.len(), |next| at + 10 + next);
+        let of = |inside: &str| {
+            let lines = SAME[at..end].lines().filter(|line| !line.starts_with("in = "));
+            lines.map(|line| format!("{line}\n")).collect::<String>() + inside + "\n"
+        };
+        format!("{}{}{}{}", &SAME[..at], of(first), of(second), &SAME[end..])
+    };
+    let why = "the same property is asked for the same thing twice in one configuration";
+    for (first, second) in
+        [("", "in = [\"SC1\"]"), ("in = [\"SC1\"]", ""), ("", ""), ("in = [\"SC1\"]", "in = [\"SC2\", \"SC1\"]")]
+    {
+        let fault = read(&again(first, second), Language::Toml).unwrap_err();
+        assert!(fault.class == Class::Doubled && fault.line.is_some() && fault.why == why, "{first} {second}: {fault}");
+    }
+    assert_eq!(priced(&again("in = [\"SC1\"]", "in = [\"SC2\"]"), Language::Toml).configurations(), ["SC1", "SC2"]);
+}
+
 /// What several configurations are written like is the same in all languages: an annotation that is in none of them would be gone.
 #[test]
 fn a_comma_separates_configurations_in_every_language() {
