@@ -79,6 +79,17 @@ impl Reference {
         Some(Self::new(mean.ln() - variance / 2.0, variance.sqrt(), batches, uses, 0.0))
     }
 
+    /// The same where no more is known of the spread than that all lies between two times: it is no larger than half of what lies between
+    /// their logarithms (Popoviciu).
+    #[must_use]
+    pub(super) fn between(self, centre: f64, least: f64, most: f64) -> Self {
+        let spread = (most / least).ln() / 2.0;
+        if !(least > 0.0 && spread.is_finite() && spread > self.spread) {
+            return self;
+        }
+        Self::new(centre.ln(), spread, self.batches, self.uses, 0.0)
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "batches")]
     fn new(centre: f64, spread: f64, batches: usize, uses: f64, common: f64) -> Self {
         let freedom = (batches - 1) as f64;

@@ -13,6 +13,9 @@ use crate::{Class, Fault};
 /// Means that a stage may have, seconds: from less than a processor's clock to more than a week.
 const PLAUSIBLE: RangeInclusive<f64> = 1e-12..=1e6;
 
+/// A deviation is that of a spread unless it is as much as lies between the least and the most, up to rounding.
+const AS_WIDE: f64 = 1.0 - 1e-9;
+
 /// What steps of the twin are called.
 pub const OPERATION: &str = "stage";
 
@@ -56,10 +59,13 @@ pub(super) fn known(step: &Step) -> Option<(Place, Known)> {
         return None;
     }
     let place = Place::of(&step.algorithm)?;
-    let Sample { n, mean, sd, min, max, .. } = step.wall;
+    let Sample { n, mean, sd, min, p50, max, .. } = step.wall;
     #[expect(clippy::cast_precision_loss, reason = "counts")]
     let (batches, uses) = (n as f64, step.batch as f64);
-    let reference = Reference::recorded(mean, sd, usize::try_from(n).ok()?, uses)?;
+    let mut reference = Reference::recorded(mean, sd, usize::try_from(n).ok()?, uses)?;
+    if sd >= (max - min) * AS_WIDE {
+        reference = reference.between(p50, min, max);
+    }
     let half = (step.wall.half_width() / mean).min(2.0);
     let estimate = Estimate {
         mean,
@@ -75,15 +81,16 @@ pub(super) fn known(step: &Step) -> Option<(Place, Known)> {
 fn step(place: &Place, stage: &Stage) -> Option<Step> {
     let Known { reference, estimate, range } = stage.worth_keeping()?;
     let centre = reference.centre.exp();
-    // Of a logarithm that is normal.
+    // Of a logarithm that is normal; of two values far from each other that is more than lies between them.
     let sd = estimate.mean * (reference.spread.powi(2).exp() - 1.0).sqrt();
+    let sd = sd.min(range.1 - range.0);
     let mean = estimate.mean.clamp(range.0, range.1);
     let centre = centre.clamp(range.0, range.1);
     let at = |z: f64| (centre * (z * reference.spread).exp()).clamp(centre, range.1);
     let wall = Sample {
         n: reference.batches as u64,
         mean,
-        sd: if sd.is_finite() { sd } else { mean },
+        sd,
         min: range.0,
         p50: centre,
         p95: at(1.645),

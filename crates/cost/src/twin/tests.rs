@@ -332,6 +332,35 @@ fn what_was_learned_is_written_down_and_is_the_reference_of_the_next_watch() {
     assert!((before / after - 1.0).abs() < 0.02, "{before} {after}");
 }
 
+/// The logarithms of two times far from each other spread so much that no deviation says it: their spread is read as wide as it may be.
+#[test]
+fn a_stage_of_two_times_is_written_down_and_is_no_alarm_when_it_is_read() {
+    for seed in 1..=5 {
+        let (mut twin, mut program) = (Twin::new(settings(), None), Program::new(seed));
+        let mut turns = Random::new(100 + seed);
+        let mut look = |twin: &mut Twin| {
+            let factor = if turns.unit() < 0.5 { 0.02 } else { 5.0 };
+            alarms(&watch(twin, &mut program, "create", factor, 1)).len()
+        };
+        for _ in 0..60 {
+            look(&mut twin);
+        }
+        let mut file = calibration();
+        twin.record(&mut file);
+        let read = Calibration::read(&file.write().unwrap()).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
+        let of = |twin: &Twin| {
+            let known =
+                twin.stages().find(|(place, _)| place.to_string() == "gate create").and_then(|it| it.1.worth_keeping());
+            known.unwrap().reference
+        };
+        let mut next = Twin::new(settings(), Some(&read));
+        let (learned, again) = (of(&twin), of(&next));
+        assert!(again.spread >= 0.95 * learned.spread && again.spread < 2.0 * learned.spread, "{again:?} {learned:?}");
+        assert!((again.centre - learned.centre).abs() < 0.1, "{again:?} {learned:?}");
+        assert_eq!((0..60).map(|_| look(&mut next)).sum::<usize>(), 0, "seed {seed}");
+    }
+}
+
 /// The reference of an ordinary hour.
 fn normal(seed: u64) -> (Calibration, Program) {
     let (mut twin, mut program) = (Twin::new(settings(), None), Program::new(seed));
