@@ -400,6 +400,9 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
         (*resource, if left > 1e-9 { limit / left } else { f64::INFINITY })
     });
     let Some((then, bound)) = without.min_by(|one, other| one.1.total_cmp(&other.1)) else { return Ok(None) };
+    // As many as can be there keep that full, or what is full without it.
+    let all = at_once(model, one);
+    let is_full_then = all == 1 || threads(model).is_some() || self::is_full(model, &service.without(&what), all);
     let (what, annotation) = match &what {
         What::Step(name) | What::Waiting(name) => (format!("`{name}`"), None),
         What::Parallel => ("parallel branches".to_owned(), None),
@@ -419,10 +422,10 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
         then: then.name(model),
         waits: !is_full || !by_itself,
         beside: alone.is_some(),
-        at_most: bound.is_finite() && crowded(model, service, one)?.is_some(),
+        at_most: bound.is_finite() && (!is_full_then || crowded(model, service, one)?.is_some()),
         annotation,
         instead: None,
-        at_once: at_once(model, one),
+        at_once: all,
     }))
 }
 

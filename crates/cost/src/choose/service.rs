@@ -210,8 +210,18 @@ impl Service {
 
     /// The same with a factor on the times that are paid by one price.
     pub(super) fn scaled(&self, price: usize, factor: f64) -> Self {
+        self.scaled_in(|phase| self.paid[phase] == Some(price), factor)
+    }
+
+    /// The same with as good as no time for `what`.
+    pub(super) fn without(&self, what: &What) -> Self {
+        const NEXT_TO_NOTHING: f64 = 1e-9;
+        self.scaled_in(|phase| self.what[phase].as_ref() == Some(what), NEXT_TO_NOTHING)
+    }
+
+    fn scaled_in(&self, is_meant: impl Fn(usize) -> bool, factor: f64) -> Self {
         let mut scaled = self.clone();
-        for phase in (0..self.exits.len()).filter(|phase| self.paid[*phase] == Some(price)) {
+        for phase in (0..self.exits.len()).filter(|phase| is_meant(*phase)) {
             scaled.exits[phase] /= factor;
             scaled.done[phase] /= factor;
             scaled.spent[phase] *= factor;

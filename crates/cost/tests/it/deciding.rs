@@ -710,6 +710,65 @@ fn of_what_saturates_the_one_that_carries_most_is_nearest() {
     }
 }
 
+/// Few requests keep one long step busy for as good as all the time. Without it they wait for each other, and what is full first then is not full.
+#[test]
+fn what_is_left_without_the_longest_step_is_an_upper_bound_where_few_are_there() {
+    const TWO: &str = r#"
+[workload]
+clients = 3
+think = "10 ms"
+[node.a]
+platform = "pc"
+[node.b]
+platform = "pc"
+[component.c]
+node = "a"
+[component.s]
+node = "b"
+[connector.w]
+from = "c"
+to = "s"
+[attribute.o]
+of = "c"
+[[sequence.main]]
+do = "p"
+by = "c"
+time = "1 ms"
+returns = "o"
+[[sequence.main]]
+send = "d"
+over = "w"
+[[sequence.main]]
+do = "big"
+by = "s"
+time = "300 ms"
+[[sequence.main]]
+do = "small"
+by = "s"
+time = "1 ms"
+[[secure]]
+property = "data-origin-authentication"
+on = "attribute o"
+signature = ["hmac-sha256"]
+[price.pc]
+"hash sha-256" = { each = "1 us" }
+"sign hmac-sha256" = { each = "1 us" }
+"#;
+    let of = |text: &str| chosen(&model(text), &Wanted::default()).unwrap().settings.remove(0);
+    let without = of(&TWO.replace("300 ms", "1 ns")).carried;
+    assert!((without / 750.0 - 1.0).abs() < 2e-3, "{without}");
+    let few = of(TWO);
+    let limit = few.limit.as_ref().unwrap();
+    assert!(!limit.waits && limit.at_most && limit.bound.is_some_and(|bound| bound > without), "{limit:?}");
+    assert!(few.bottleneck.contains("/s at most"), "{}", few.bottleneck);
+    // Of very many so many are always there, and one alone waits for nobody.
+    for other in ["100000", "1"] {
+        let text = TWO.replace("clients = 3", &format!("clients = {other}"));
+        let (limit, without) = (of(&text).limit.unwrap(), of(&text.replace("300 ms", "1 ns")).carried);
+        assert!(!limit.at_most && (limit.bound.unwrap() / without - 1.0).abs() < 1e-3, "{other}: {limit:?} {without}");
+    }
+}
+
 /// The farther end counts.
 #[test]
 fn a_lopsided_interval_is_as_wide_as_its_farther_end() {
