@@ -1,5 +1,7 @@
 //! Issuing: decide, mint, remember, record. Whoever asks was authenticated before.
 
+use std::sync::Arc;
+
 use access_model::{
     Actor, ApplicationUri, AuditKind, Outcome, Principal, Reason, Refusal, Thumbprint, UnixTime, nobody_at,
 };
@@ -14,6 +16,8 @@ use crate::live::LiveToken;
 
 /// The most bytes that padding adds.
 const MAX_PADDING: usize = 200 * 1_024;
+/// Evaluations of a policy for one token that are done where they are asked for: some milliseconds.
+const AT_ONCE: usize = 5_000;
 /// How often a decision is made again because the policy changed meanwhile.
 const RETRIES: usize = 8;
 
@@ -210,8 +214,7 @@ impl Authority {
         let now = self.now().unix;
         let snapshot = self.snapshot();
         let principal = request.principal(&snapshot);
-        let grant = pdp::grant(&snapshot, &principal, &request.audience, now, request.break_glass.as_deref());
-        let grant = match grant {
+        let grant = match self.granted(request, &snapshot, &principal, now).await? {
             Ok(grant) => grant,
             Err(none) => return Err(self.nothing_granted(request, &snapshot, &principal, &none, now).await),
         };
@@ -247,6 +250,31 @@ impl Authority {
             depends_on: grant.depends_on.into_iter().collect(),
             refresh,
         }))
+    }
+
+    /// What policies grant. Of many policies that takes long enough for everything else in this program to wait for it: those are asked beside,
+    /// in turn.
+    async fn granted(
+        &self,
+        request: &TokenRequest,
+        snapshot: &Snapshot,
+        principal: &Principal,
+        now: UnixTime,
+    ) -> Result<Result<Grant, NoGrant>, Refusal> {
+        let (audience, break_glass) = (&request.audience, request.break_glass.as_deref());
+        if pdp::evaluations(snapshot, audience) <= AT_ONCE {
+            return Ok(pdp::grant(snapshot, principal, audience, now, break_glass));
+        }
+        let busy = || Refusal::new(Reason::TooBusy, "what policies grant was not decided to the end");
+        let turn = Arc::clone(&self.inner.deciding).acquire_owned().await.map_err(|_| busy())?;
+        let (snapshot, principal, audience) = (snapshot.clone(), principal.clone(), audience.clone());
+        let break_glass = request.break_glass.clone();
+        // The turn goes along: a job whose asker hung up still takes its thread.
+        let work = move || {
+            let _turn = turn;
+            pdp::grant(&snapshot, &principal, &audience, now, break_glass.as_deref())
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| busy())
     }
 
     /// Nothing is granted: what it would take is looked for beside, for whoever asked was authenticated.

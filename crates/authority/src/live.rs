@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use access_model::{Epoch, GrantSpec, Mode, Principal, UnixTime};
 use bytes::Bytes;
+use pdp::LiveGrant;
 use token::control::{Approved, Replacement, Revocation, Update, seal};
 use token::{MintError, RightsClaim, Signer};
 use tokio::sync::broadcast;
@@ -34,6 +35,13 @@ pub(crate) struct LiveToken {
     pub spec: GrantSpec,
     /// Its `exp`.
     pub expires: UnixTime,
+}
+
+impl LiveToken {
+    /// What is decided again.
+    pub(crate) fn asked(&self) -> LiveGrant<'_> {
+        LiveGrant { principal: &self.principal, break_glass: self.break_glass.as_deref(), spec: &self.spec }
+    }
 }
 
 /// What the gates of one server know.

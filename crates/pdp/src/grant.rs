@@ -73,6 +73,13 @@ pub fn grant(
     Ok(Grant { spec, depends_on: found.depends_on, reasons: found.reasons.into_iter().collect() })
 }
 
+/// How many times a policy is evaluated for a [`grant`] at a server, at least; 0 of one that is not known.
+#[must_use]
+pub fn evaluations(snapshot: &Snapshot, server_uri: &str) -> usize {
+    let sorts = server(&snapshot.loaded.world, server_uri).map_or(0, |place| place.sorts().len());
+    sorts * decided_actions().count() * snapshot.policies()
+}
+
 #[derive(Default)]
 struct Found {
     rights: BTreeMap<Rights, BTreeSet<ScopeIndex>>,

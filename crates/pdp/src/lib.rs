@@ -36,7 +36,7 @@ pub use cases::{CaseResult, Cases, MAX_CASE_FILE};
 pub use decide::{MAX_REASON, MIN_REASON, Unasked, answer, decide};
 pub use explain::{Adjustment, Clause, Explanation, RuleView, explain};
 pub use fault::{Fault, Faults, Origin};
-pub use grant::{Change, Grant, LiveGrant, NoGrant, NoGrantOrMap, grant, redecide};
+pub use grant::{Change, Grant, LiveGrant, NoGrant, NoGrantOrMap, evaluations, grant, redecide};
 pub use lint::{Finding, FindingKind, check};
 pub use plant::Plant;
 pub use replay::Access;

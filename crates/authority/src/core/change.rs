@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::{Actor, AuditKind, AuditRecord, Epoch, Outcome, Reason};
-use pdp::{Change, LiveGrant, Marking, Snapshot, redecide};
+use access_model::{Actor, AuditKind, AuditRecord, Epoch, Outcome, Reason, UnixTime};
+use pdp::{Change, Marking, Snapshot, redecide};
 use store::{NewRevocation, WorkflowState};
 use token::control::Revocation;
 
@@ -17,6 +17,9 @@ use crate::error::AuthorityError;
 use crate::files;
 use crate::live::{Delta, LiveToken};
 use crate::standing::Standing;
+
+/// How often tokens that were issued while others were decided are decided beside, too.
+const ROUNDS: usize = 4;
 
 impl Authority {
     /// Reads plant, policies and workflow again. Broken files change nothing; the error says where.
@@ -160,18 +163,37 @@ impl Authority {
         Ok(())
     }
 
+    /// What `snapshot` makes of every token that lives. Whoever asks for a token, and the gates, wait for the lock of these: it is not held
+    /// meanwhile. What an id grants is changed by [`Self::redecide_all`] alone, one change at a time.
+    fn decide_again(&self, snapshot: &Snapshot, now: UnixTime) -> BTreeMap<String, Change> {
+        let mut decided = BTreeMap::new();
+        for _ in 0..ROUNDS {
+            let mut since = Vec::new();
+            {
+                let live = self.live();
+                let others = live.grants.iter().filter(|(id, _)| !decided.contains_key(*id));
+                since.extend(others.map(|(id, token)| (id.clone(), token.clone())));
+            }
+            if since.is_empty() {
+                break;
+            }
+            decided.extend(since.into_iter().map(|(id, token)| (id, redecide(snapshot, token.asked(), now))));
+        }
+        decided
+    }
+
     fn redecide_all(&self, snapshot: Snapshot) -> Redecided {
         let now = self.now().unix;
+        let mut decided = self.decide_again(&snapshot, now);
         let keys = self.inner.keys.load();
         let mut live = self.live();
         live.forget(now);
         let mut deltas: BTreeMap<String, Delta> = BTreeMap::new();
         let mut tokens = Vec::new();
         for (id, token) in &mut live.grants {
-            let asked =
-                LiveGrant { principal: &token.principal, break_glass: token.break_glass.as_deref(), spec: &token.spec };
+            let change = decided.remove(id).unwrap_or_else(|| redecide(&snapshot, token.asked(), now));
             let delta = deltas.entry(token.spec.audience.clone()).or_default();
-            let what = match redecide(&snapshot, asked, now) {
+            let what = match change {
                 Change::Same => continue,
                 Change::Revoked(_) => {
                     delta.revoked.push(Revocation { id: id.clone(), expires: token.expires });

@@ -16,7 +16,7 @@ use arc_swap::ArcSwap;
 use pdp::Snapshot;
 use store::{Db, Ledger};
 use token::VerifyingKey;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use ua_proto::pki::SharedTrust;
 
 use self::journal::{load, restore, stored_marking};
@@ -74,6 +74,8 @@ pub(crate) struct Inner {
     pub issuing: Histogram,
     /// One change at a time: epochs reach the gates in their order.
     pub change: tokio::sync::Mutex<()>,
+    /// Threads that decide for those who ask, where that takes long.
+    pub deciding: Arc<Semaphore>,
     /// Changes that wait for a second person.
     pub questions: Mutex<Questions>,
     /// Whose turn it is among guards.
@@ -137,6 +139,7 @@ impl Authority {
                 refused: Counter::default(),
                 issuing: Histogram::new(LONG),
                 change: tokio::sync::Mutex::new(()),
+                deciding: Arc::new(Semaphore::new(deciding())),
                 questions: Mutex::default(),
                 leases: Mutex::new(Leases::new(clock())),
                 passwords,
@@ -264,6 +267,11 @@ impl Authority {
     pub fn rotations(&self) -> watch::Receiver<()> {
         self.inner.rotated.subscribe()
     }
+}
+
+/// Half of the processors: the others are for whoever does not ask for a token.
+fn deciding() -> usize {
+    std::thread::available_parallelism().map_or(1, |all| all.get().div_ceil(2))
 }
 
 /// Carries a change through even when nobody waits for it any more: an administrator who hangs up must not leave a change

@@ -161,3 +161,44 @@ async fn no_token_slips_past_a_change() {
         assert_eq!(redecide(&snapshot, asked, now), Change::Same, "{id}");
     }
 }
+
+/// Many policies take long: they are asked beside, in turn, and what needs none of them goes on. Few are asked at once.
+#[tokio::test]
+async fn many_policies_are_decided_in_turn() {
+    for (rules, waits) in [(0, false), (2_000, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let source = write(folder.path());
+        let path = folder.path().join("p.cedar");
+        let more: String = (0..rules)
+            .map(|rule| {
+                format!("@id(\"x{rule}\")\nforbid (principal, action == Action::\"write\", resource) when {{ resource.labels.contains(\"none\") }};\n")
+            })
+            .collect();
+        std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "\n" + &more).unwrap();
+        let world = World::open(folder, source, |_| {}).await;
+        let deciding = std::sync::Arc::clone(&world.authority.inner.deciding);
+        let all = u32::try_from(deciding.available_permits()).unwrap();
+        let turns = deciding.acquire_many(all).await.unwrap();
+        let mut asked = Box::pin(world.olga());
+        let early = tokio::time::timeout(std::time::Duration::from_millis(500), &mut asked).await.ok();
+        assert!(early.is_none() || !waits, "its turn has not come");
+        let (status, _) = world.ask(Some(&world.admin), "GET", "/admin/v1/status", Body::None).await;
+        assert_ne!(status, StatusCode::SERVICE_UNAVAILABLE);
+        drop(turns);
+        let (status, body) = match early {
+            Some(answer) => answer,
+            None => asked.await,
+        };
+        assert_eq!(status, StatusCode::OK, "{body}");
+        // A change decides them again, without any of those turns.
+        let turns = deciding.acquire_many(all).await.unwrap();
+        std::fs::write(
+            &path,
+            std::fs::read_to_string(&path).unwrap().replace("@lifetime(\"1h\")", "@lifetime(\"1m\")"),
+        )
+        .unwrap();
+        let (status, body) = world.ask(Some(&world.admin), "POST", "/admin/v1/reload", Body::None).await;
+        assert_eq!((status, &body["narrowed"]), (StatusCode::OK, &json!(1)), "{body}");
+        drop(turns);
+    }
+}
