@@ -2,6 +2,7 @@
 //! gates are told before anybody hears that it is done.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ use crate::standing::Standing;
 
 /// How often tokens that were issued while others were decided are decided beside, too.
 const ROUNDS: usize = 4;
+/// Tokens that are copied at once for that.
+const AT_ONCE: usize = 64;
 
 impl Authority {
     /// Reads plant, policies and workflow again. Broken files change nothing; the error says where.
@@ -166,18 +169,24 @@ impl Authority {
     /// What `snapshot` makes of every token that lives. Whoever asks for a token, and the gates, wait for the lock of these: it is not held
     /// meanwhile. What an id grants is changed by [`Self::redecide_all`] alone, one change at a time.
     fn decide_again(&self, snapshot: &Snapshot, now: UnixTime) -> BTreeMap<String, Change> {
-        let mut decided = BTreeMap::new();
+        let mut decided: BTreeMap<String, Change> = BTreeMap::new();
         for _ in 0..ROUNDS {
-            let mut since = Vec::new();
-            {
-                let live = self.live();
-                let others = live.grants.iter().filter(|(id, _)| !decided.contains_key(*id));
-                since.extend(others.map(|(id, token)| (id.clone(), token.clone())));
+            let (mut after, before) = (None::<String>, decided.len());
+            loop {
+                let some: Vec<(String, LiveToken)> = {
+                    let live = self.live();
+                    let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+                    let others = live.grants.range::<str, _>((from, Bound::Unbounded));
+                    let others = others.filter(|(id, _)| !decided.contains_key(*id));
+                    others.take(AT_ONCE).map(|(id, token)| (id.clone(), token.clone())).collect()
+                };
+                let Some((last, _)) = some.last() else { break };
+                after = Some(last.clone());
+                decided.extend(some.into_iter().map(|(id, token)| (id, redecide(snapshot, token.asked(), now))));
             }
-            if since.is_empty() {
+            if decided.len() == before {
                 break;
             }
-            decided.extend(since.into_iter().map(|(id, token)| (id, redecide(snapshot, token.asked(), now))));
         }
         decided
     }

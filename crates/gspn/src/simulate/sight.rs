@@ -165,7 +165,7 @@ impl<'a> Sight<'a> {
     /// it yet: none then.
     pub(super) fn wants_runs(&self, all: &Runs<'_>, round: usize) -> bool {
         let may = all.runs.len() < self.most && self.on_the_way == 0 && self.end.is_none();
-        may && (all.dead() || self.few || round % 3 != 0 && self.looks.iter().any(|look| look.mixed))
+        may && (all.dead() || self.few || !round.is_multiple_of(3) && self.looks.iter().any(|look| look.mixed))
     }
 
     /// What is said, by measure; `done` of runs that have come as far as they were to.
