@@ -9,6 +9,7 @@ use pdp::plant::SignIn;
 use pdp::{Grant, NoGrant, Snapshot, Unasked};
 use store::{Issue, IssuedToken, NewRevocation, Overtaken};
 use token::{Claims, RightsClaim, SealedToken, SystemEntropy, mint, new_id};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::core::{Authority, row, unavailable};
 use crate::denial;
@@ -211,12 +212,14 @@ impl Authority {
         accounts: Accounts,
         id: &str,
     ) -> Result<Option<Issued>, Refusal> {
+        let turn = self.turn(request).await?;
         let now = self.now().unix;
         let snapshot = self.snapshot();
         let principal = request.principal(&snapshot);
-        let grant = match self.granted(request, &snapshot, &principal, now).await? {
+        let (grant, turn) = self.granted(request, &snapshot, &principal, now, turn).await?;
+        let grant = match grant {
             Ok(grant) => grant,
-            Err(none) => return Err(self.nothing_granted(request, &snapshot, &principal, &none, now).await),
+            Err(none) => return Err(self.nothing_granted(request, &snapshot, &principal, &none, now, turn).await),
         };
         let expires = UnixTime::from_seconds(grant.spec.not_after.as_seconds());
         let sealed = self.seal(request, &principal, &grant, id, now)?;
@@ -252,29 +255,40 @@ impl Authority {
         }))
     }
 
-    /// What policies grant. Of many policies that takes long enough for everything else in this program to wait for it: those are asked beside,
-    /// in turn.
+    /// Deciding by many policies takes long enough for everything else in this program to wait for it: that is done beside, in turn. Whose turn
+    /// does not come in a third of the time that an asker waits is told so.
+    async fn turn(&self, request: &TokenRequest) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
+        if pdp::evaluations(&self.snapshot(), &request.audience) <= AT_ONCE {
+            return Ok(None);
+        }
+        let turn = Arc::clone(&self.inner.deciding).acquire_owned();
+        let turn = tokio::time::timeout(self.inner.config.patience / 3, turn).await;
+        turn.ok().and_then(Result::ok).map(Some).ok_or_else(|| {
+            Refusal::new(
+                Reason::TooBusy,
+                "others are decided about, which takes long under so many policies: ask again",
+            )
+        })
+    }
+
+    /// What policies grant, with the turn of whoever needs one: it goes along, for a job whose asker hung up still takes its thread.
     async fn granted(
         &self,
         request: &TokenRequest,
         snapshot: &Snapshot,
         principal: &Principal,
         now: UnixTime,
-    ) -> Result<Result<Grant, NoGrant>, Refusal> {
+        turn: Option<OwnedSemaphorePermit>,
+    ) -> Result<(Result<Grant, NoGrant>, Option<OwnedSemaphorePermit>), Refusal> {
         let (audience, break_glass) = (&request.audience, request.break_glass.as_deref());
-        if pdp::evaluations(snapshot, audience) <= AT_ONCE {
-            return Ok(pdp::grant(snapshot, principal, audience, now, break_glass));
+        if turn.is_none() {
+            return Ok((pdp::grant(snapshot, principal, audience, now, break_glass), None));
         }
-        let busy = || Refusal::new(Reason::TooBusy, "what policies grant was not decided to the end");
-        let turn = Arc::clone(&self.inner.deciding).acquire_owned().await.map_err(|_| busy())?;
         let (snapshot, principal, audience) = (snapshot.clone(), principal.clone(), audience.clone());
         let break_glass = request.break_glass.clone();
-        // The turn goes along: a job whose asker hung up still takes its thread.
-        let work = move || {
-            let _turn = turn;
-            pdp::grant(&snapshot, &principal, &audience, now, break_glass.as_deref())
-        };
-        tokio::task::spawn_blocking(work).await.map_err(|_| busy())
+        let work = move || (pdp::grant(&snapshot, &principal, &audience, now, break_glass.as_deref()), turn);
+        let busy = |_| Refusal::new(Reason::TooBusy, "what policies grant was not decided to the end");
+        tokio::task::spawn_blocking(work).await.map_err(busy)
     }
 
     /// Nothing is granted: what it would take is looked for beside, for whoever asked was authenticated.
@@ -285,6 +299,7 @@ impl Authority {
         principal: &Principal,
         none: &NoGrant,
         now: UnixTime,
+        turn: Option<OwnedSemaphorePermit>,
     ) -> Refusal {
         let mut refusal = refused(none);
         if !matches!(none, NoGrant::Nothing { .. }) {
@@ -292,7 +307,10 @@ impl Authority {
         }
         let (snapshot, principal, audience) = (snapshot.clone(), principal.clone(), request.audience.clone());
         let break_glass = request.break_glass.clone();
-        let work = move || denial::nothing(&snapshot, &principal, &audience, now, break_glass.as_deref());
+        let work = move || {
+            let _turn = turn;
+            denial::nothing(&snapshot, &principal, &audience, now, break_glass.as_deref())
+        };
         if let Ok(Some(more)) = tokio::task::spawn_blocking(work).await {
             refusal.detail = format!("{}; {more}", refusal.detail);
         }

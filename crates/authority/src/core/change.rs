@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::{Actor, AuditKind, AuditRecord, Epoch, Outcome, Reason, UnixTime};
+use access_model::{Actor, AuditKind, AuditRecord, Epoch, Outcome, Reason};
 use pdp::{Change, Marking, Snapshot, redecide};
 use store::{NewRevocation, WorkflowState};
 use token::control::Revocation;
@@ -168,7 +168,7 @@ impl Authority {
 
     /// What `snapshot` makes of every token that lives. Whoever asks for a token, and the gates, wait for the lock of these: it is not held
     /// meanwhile. What an id grants is changed by [`Self::redecide_all`] alone, one change at a time.
-    fn decide_again(&self, snapshot: &Snapshot, now: UnixTime) -> BTreeMap<String, Change> {
+    fn decide_again(&self, snapshot: &Snapshot) -> BTreeMap<String, Change> {
         let mut decided: BTreeMap<String, Change> = BTreeMap::new();
         for _ in 0..ROUNDS {
             let (mut after, before) = (None::<String>, decided.len());
@@ -182,6 +182,8 @@ impl Authority {
                 };
                 let Some((last, _)) = some.last() else { break };
                 after = Some(last.clone());
+                // Not before any of them was issued: it would be given a shorter life than it has.
+                let now = self.now().unix;
                 decided.extend(some.into_iter().map(|(id, token)| (id, redecide(snapshot, token.asked(), now))));
             }
             if decided.len() == before {
@@ -192,10 +194,10 @@ impl Authority {
     }
 
     fn redecide_all(&self, snapshot: Snapshot) -> Redecided {
-        let now = self.now().unix;
-        let mut decided = self.decide_again(&snapshot, now);
+        let mut decided = self.decide_again(&snapshot);
         let keys = self.inner.keys.load();
         let mut live = self.live();
+        let now = self.now().unix;
         live.forget(now);
         let mut deltas: BTreeMap<String, Delta> = BTreeMap::new();
         let mut tokens = Vec::new();
