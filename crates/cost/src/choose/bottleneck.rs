@@ -152,6 +152,15 @@ fn crowd(model: &Model, service: &Service, one: bool) -> Option<u32> {
     (!is_full(model, service, all)).then_some(all)
 }
 
+/// Whether one of so many requests may wait for a core or a line that others have, where what is left of a service is done.
+fn may_wait(model: &Model, [service, left]: [&Service; 2], requests: u32) -> bool {
+    const SOME: f64 = 1e-6;
+    let is_used = |index: usize| left.cores(index) > SOME * service.cores(index);
+    let (nodes, lines) = (model.nodes.len(), lines(model).count());
+    let mut scarce = (0..nodes).filter(|node| model.nodes[*node].all_cores() < requests);
+    scarce.any(is_used) || requests > 1 && (nodes..nodes + lines).any(is_used)
+}
+
 /// Whether so many keep the scarcest resource as good as full, where several cores are one that is as much quicker and a time in which nobody
 /// waits (Seidmann, Schweitzer and Shalev-Oren 1987). Behind one long visit of a resource those gather who have short ones before them, and
 /// then all are away at once: who may have to wait so many times longer than in the mean is worth as much less. That is a rule of thumb,
@@ -402,7 +411,9 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
     let Some((then, bound)) = without.min_by(|one, other| one.1.total_cmp(&other.1)) else { return Ok(None) };
     // As many as can be there keep that full, or what is full without it.
     let all = at_once(model, one);
-    let is_full_then = all == 1 || threads(model).is_some() || self::is_full(model, &service.without(&what), all);
+    let left = service.without(&what);
+    let is_full_then =
+        threads(model).is_some() || !may_wait(model, [service, &left], all) || self::is_full(model, &left, all);
     let (what, annotation) = match &what {
         What::Step(name) | What::Waiting(name) => (format!("`{name}`"), None),
         What::Parallel => ("parallel branches".to_owned(), None),
