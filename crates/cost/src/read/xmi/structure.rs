@@ -30,6 +30,11 @@ impl<'a> Reader<'a> {
         node.is_element() && (is_host(node) || may_be(node) && !is_nested())
     }
 
+    /// What a part may be of.
+    fn is_whole(&self, of: Node<'_, '_>) -> bool {
+        matches!(sort(of), "Component" | ENVIRONMENT) || self.is_node(of)
+    }
+
     /// The node that an element is, or that the environment it is runs on.
     fn node_of(&self, element: Node<'a, 'a>) -> Option<Node<'a, 'a>> {
         let mut around = element.ancestors().take_while(|it| *it == element || sort(element) == ENVIRONMENT);
@@ -71,7 +76,7 @@ impl<'a> Reader<'a> {
 
     /// The properties of a component that are no parts: the type of a part is a component or node.
     fn values(&self, component: Node<'a, 'a>) -> Vec<Node<'a, 'a>> {
-        let is_part = |it: Node<'a, 'a>| self.type_of(it).is_some_and(|of| sort(of) == "Component" || self.is_node(of));
+        let is_part = |it: Node<'a, 'a>| self.type_of(it).is_some_and(|of| self.is_whole(of));
         component.children().filter(|it| sort(*it) == "Property" && !is_part(*it)).collect()
     }
 
@@ -192,7 +197,7 @@ impl<'a> Reader<'a> {
             // An association's end that nothing stands for says how many others know of it.
             let is_part = attribute(part, "aggregation") == Some("composite")
                 || attribute(part, "id").is_some_and(|id| used.contains(id));
-            if !is_part || !self.type_of(part).is_some_and(|of| sort(of) == "Component" || self.is_node(of)) {
+            if !is_part || !self.type_of(part).is_some_and(|of| self.is_whole(of)) {
                 continue;
             }
             let upper = part.children().find(|it| it.tag_name().name() == "upperValue");
@@ -225,7 +230,7 @@ impl<'a> Reader<'a> {
     /// What is to be said of one that the model does not have.
     pub(super) fn hollow(&self, id: &str) -> &'static str {
         match self.stands_for(id) {
-            Some(_) if self.component(id).is_none() => {
+            Some(of) if self.component(id).is_none() && !self.is_node(of) => {
                 " (one that only holds parts, or is a resource, is none until it is placed on a node)"
             }
             _ => "",
