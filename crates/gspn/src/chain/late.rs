@@ -48,7 +48,7 @@ fn many_states_that_all_but_never_meet_are_where_matrices_and_contours_say() {
 }
 
 fn are_where_matrices_say(coupling: f64, seed: u64) {
-    let (chain, _) = square(40, coupling, seed);
+    let (chain, _) = square(28, coupling, seed);
     for time in [1e-6, 1e-3, 1.0, 1e3, 1e6] {
         let mut go_on = |_| true;
         let mut budget = Budget::new(Limits::default(), &mut go_on);
