@@ -221,6 +221,8 @@ impl Authority {
             Ok(grant) => grant,
             Err(none) => return Err(self.nothing_granted(request, &snapshot, &principal, &none, now, turn).await),
         };
+        // Others decide while this one is signed and written down.
+        drop(turn);
         let expires = UnixTime::from_seconds(grant.spec.not_after.as_seconds());
         let sealed = self.seal(request, &principal, &grant, id, now)?;
         let live = LiveToken {
