@@ -15,7 +15,7 @@ use crate::live::LiveToken;
 
 impl Authority {
     /// A new token for a refresh token. It works once, and only for the certificate it was given to; used again, it
-    /// takes its whole family with it.
+    /// takes its whole family with it. Who is only told to ask again keeps it.
     ///
     /// # Errors
     /// Unknown, used, expired, another certificate or server, or as [`Authority::issue`].
@@ -96,7 +96,11 @@ impl Authority {
                 .map_err(unavailable)?;
             return Err(refusal);
         }
-        self.issue(&request).await
+        let issued = self.issue(&request).await;
+        if issued.as_ref().is_err_and(|refusal| refusal.reason == Reason::TooBusy) {
+            self.inner.db.put_refresh_back(&found).await.map_err(unavailable)?;
+        }
+        issued
     }
 
     /// The refresh token beside a token, and its secret. Broken glass is explained again, not refreshed.

@@ -162,20 +162,45 @@ async fn no_token_slips_past_a_change() {
     }
 }
 
+/// A world with so many more rules.
+async fn under(rules: usize, change: impl FnOnce(&mut crate::AuthorityConfig)) -> (World, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let source = write(folder.path());
+    let path = folder.path().join("p.cedar");
+    let more: String = (0..rules)
+        .map(|rule| {
+            format!("@id(\"x{rule}\")\nforbid (principal, action == Action::\"write\", resource) when {{ resource.labels.contains(\"none\") }};\n")
+        })
+        .collect();
+    std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "\n" + &more).unwrap();
+    (World::open(folder, source, change).await, path)
+}
+
+/// Whoever is told to ask again does so with the refresh token that was not used for anything.
+#[tokio::test]
+async fn a_refresh_whose_turn_does_not_come_loses_nothing() {
+    let (world, _) = under(400, |config| config.patience = std::time::Duration::from_secs(3)).await;
+    let olga = world.olga().await.1;
+    let form = [("grant_type", "refresh_token"), ("refresh_token", olga["refresh_token"].as_str().unwrap())];
+    let deciding = std::sync::Arc::clone(&world.authority.inner.deciding);
+    let all = u32::try_from(deciding.available_permits()).unwrap();
+    let turns = deciding.acquire_many(all).await.unwrap();
+    for _ in 0..2 {
+        let (status, body) = world.token(Some(&world.hmi), &form).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
+    }
+    drop(turns);
+    let (status, body) = world.token(Some(&world.hmi), &form).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    let (status, body) = world.token(Some(&world.hmi), &form).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "it was used: {body}");
+}
+
 /// Many policies take long: they are asked beside, in turn, and what needs none of them goes on. Few are asked at once.
 #[tokio::test]
 async fn many_policies_are_decided_in_turn() {
     for (rules, waits) in [(0, false), (400, true)] {
-        let folder = tempfile::tempdir().unwrap();
-        let source = write(folder.path());
-        let path = folder.path().join("p.cedar");
-        let more: String = (0..rules)
-            .map(|rule| {
-                format!("@id(\"x{rule}\")\nforbid (principal, action == Action::\"write\", resource) when {{ resource.labels.contains(\"none\") }};\n")
-            })
-            .collect();
-        std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "\n" + &more).unwrap();
-        let world = World::open(folder, source, |_| {}).await;
+        let (world, path) = under(rules, |_| {}).await;
         let deciding = std::sync::Arc::clone(&world.authority.inner.deciding);
         let all = u32::try_from(deciding.available_permits()).unwrap();
         let turns = deciding.acquire_many(all).await.unwrap();

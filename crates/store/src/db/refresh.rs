@@ -86,6 +86,26 @@ impl Db {
         Ok((refresh.expires.min(refresh.ends) > now).then_some(refresh))
     }
 
+    /// Puts back what was taken and came to nothing: whoever asks again may show it again. Not if the line was cut meanwhile; whether it is back.
+    ///
+    /// # Errors
+    /// A statement failed; then nothing changes.
+    pub async fn put_refresh_back(&self, refresh: &RefreshToken) -> Result<bool, DbError> {
+        let doing = "put a refresh token back";
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(DbError::at(doing))?;
+        let line = sqlx::query("SELECT 1 FROM refresh_lines WHERE family = $1")
+            .bind(&refresh.family)
+            .fetch_optional(&mut *transaction)
+            .await
+            .map_err(DbError::at(doing))?;
+        if line.is_none() {
+            return Ok(false);
+        }
+        insert(&mut transaction, refresh).await.map_err(DbError::at(doing))?;
+        transaction.commit().await.map_err(DbError::at(doing))?;
+        Ok(true)
+    }
+
     /// Cuts a line that belongs to this certificate, and is for no other server than this if one is named; how many
     /// refresh tokens it had.
     ///

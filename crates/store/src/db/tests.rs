@@ -192,6 +192,19 @@ async fn a_refresh_token_is_given_once_and_never_after_its_end() {
 }
 
 #[tokio::test]
+async fn what_was_taken_for_nothing_is_put_back_unless_its_line_was_cut() {
+    let db = Db::in_memory().await.unwrap();
+    db.put_refresh(&refresh("h1")).await.unwrap();
+    let taken = db.take_refresh("h1", at(50)).await.unwrap().unwrap();
+    assert!(db.put_refresh_back(&taken).await.unwrap());
+    assert!(db.put_refresh_back(&taken).await.is_err(), "it is there");
+    assert_eq!(db.take_refresh("h1", at(50)).await.unwrap().as_ref(), Some(&taken));
+    db.remove_refresh_family(&taken.family).await.unwrap();
+    assert!(!db.put_refresh_back(&taken).await.unwrap());
+    assert_eq!(db.take_refresh("h1", at(50)).await.unwrap(), None);
+}
+
+#[tokio::test]
 async fn a_line_of_refresh_tokens_ends_at_a_time_that_no_refresh_moves() {
     let db = Db::in_memory().await.unwrap();
     let ends = |hash: &str, ends: i64| RefreshToken { ends: at(ends), expires: at(1_000), ..refresh(hash) };
