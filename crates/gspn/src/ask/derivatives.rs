@@ -1,8 +1,7 @@
 //! Derivatives with respect to the rates of timed transitions: one solution of equations a question gives all of them.
 
-use super::evaluate::Solved;
 use super::solution::PART_KEPT;
-use super::{Answer, Ask, Question, Value, answer};
+use super::{Answer, Answers, Ask, Question, Value, answer, float};
 use crate::chain::{self, Worth};
 use crate::net::{Kind, Net, Rate};
 use crate::{Budget, Class, Refusal};
@@ -94,40 +93,46 @@ pub(crate) fn structural(question: &Question) -> bool {
 /// The value of a question and what the edges count for it, or why that is not known.
 pub(super) type Known = (Question, Result<(f64, Worth), Refusal>);
 
-impl Solved {
+/// Whoever derives what it answers: from a space in which the transitions that are derived by were watched.
+pub(crate) trait Derives: Answers {
+    fn net(&self) -> &Net;
+
+    /// What a question sums up, state by state.
+    fn reward(&self, question: &Question) -> Vec<f64>;
+
+    /// Those of whose firings the mean is meant where those of one transition are asked for.
+    fn alike<'a>(&'a self, transition: &'a usize) -> &'a [usize];
+
     /// The derivative of `of` with respect to the rate of `by`.
-    pub(super) fn sensitivity(
-        &mut self,
-        net: &Net,
-        of: &Question,
-        by: usize,
-        budget: &mut Budget<'_>,
-    ) -> Result<f64, Refusal> {
-        let Some(rate) = rate(net, by) else {
+    fn sensitivity(&mut self, of: &Question, by: usize, budget: &mut Budget<'_>) -> Result<f64, Refusal> {
+        let Some(rate) = rate(self.net(), by) else {
             return Err(Refusal::new(Class::Unsupported, "", "the transition has no one rate"));
         };
         if structural(of) {
             return Ok(0.0);
         }
         let bytes = |worth: &[Known]| worth.iter().flat_map(|(_, found)| found).map(|(_, worth)| worth.bytes()).sum();
-        if !self.worth.iter().any(|(question, _)| question == of) {
+        if !self.solution().worth.iter().any(|(question, _)| question == of) {
             if self.constant(of) {
                 // Of firings that are alike everywhere the rate alone says how many they are.
                 return Ok(self.direct(of, by, budget)? / rate);
             }
-            if bytes(&self.worth) > budget.limits().bytes / PART_KEPT {
-                self.worth.clear();
+            let known = &mut self.solution().worth;
+            if bytes(known) > budget.limits().bytes / PART_KEPT {
+                known.clear();
             }
-            let budget = &mut budget.beside(bytes(&self.worth));
-            let worth = self.worth_of(net, of, budget);
-            if self.solution.put_off {
+            let budget = &mut budget.beside(bytes(known));
+            let worth = self.worth_of(of, budget);
+            if self.solution().put_off {
                 return worth.map(|(value, _)| value);
             }
-            self.worth.push((of.clone(), worth));
+            self.solution().worth.push((of.clone(), worth));
         }
-        let direct = self.direct(of, by, &mut budget.beside(bytes(&self.worth)))?;
-        let known = self.worth.iter().find(|(question, _)| question == of);
-        let (Some((_, worth)), Some(watched)) = (known, self.solution.space.watched(by)) else {
+        let held = bytes(&self.solution().worth);
+        let direct = self.direct(of, by, &mut budget.beside(held))?;
+        let solution = self.solution();
+        let known = solution.worth.iter().find(|(question, _)| question == of);
+        let (Some((_, worth)), Some(watched)) = (known, solution.space.watched(by)) else {
             return Err(Refusal::new(Class::Unsupported, "", "nothing was watched"));
         };
         let (value, worth) = worth.as_ref().map_err(Clone::clone)?;
@@ -143,7 +148,7 @@ impl Solved {
             return Err(Refusal::new(Class::TooLarge, "", why));
         }
         if rounding > ROUNDING * change.abs() {
-            self.solution.rounded(if change == 0.0 { 1.0 } else { rounding / change.abs() });
+            solution.rounded(if change == 0.0 { 1.0 } else { rounding / change.abs() });
         }
         Ok(change / rate)
     }
@@ -162,48 +167,47 @@ impl Solved {
         let firings = if *transition == by {
             self.reward(of)
         } else {
-            match self.solution.space.watched(by).and_then(|watched| watched.fired(*transition)) {
-                Some(fired) => fired.to_vec(),
-                None => return Ok(0.0),
-            }
+            let alike = self.alike(transition).to_vec();
+            let Some(watched) = self.solution().space.watched(by) else { return Ok(0.0) };
+            let fired: Vec<&[f64]> = alike.iter().filter_map(|it| watched.fired(*it)).collect();
+            let Some(first) = fired.first() else { return Ok(0.0) };
+            let mean = |state: usize| fired.iter().map(|fired| fired[state]).sum::<f64>() / float(alike.len() as u64);
+            (0..first.len()).map(mean).collect()
         };
-        self.solution.mean(*at, &firings, budget)
+        self.solution().mean(*at, &firings, budget)
     }
 
     /// The value of `of`, and how much the edges count for it.
-    fn worth_of(&mut self, net: &Net, of: &Question, budget: &mut Budget<'_>) -> Result<(f64, Worth), Refusal> {
-        let Value::Number(value) = self.value(net, of, budget)? else {
+    fn worth_of(&mut self, of: &Question, budget: &mut Budget<'_>) -> Result<(f64, Worth), Refusal> {
+        let Value::Number(value) = self.value(of, budget)? else {
             return Err(Refusal::new(Class::Unsupported, "", "a count of markings does not change with a rate"));
         };
-        if let Question::MeanTokens { at: None, .. }
-        | Question::Probability { at: None, .. }
-        | Question::Throughput { at: None, .. } = of
-        {
+        let (mean, at) = match of {
+            Question::MeanTokens { at, .. } | Question::Probability { at, .. } | Question::Throughput { at, .. } => {
+                (true, *at)
+            }
+            _ => (false, None),
+        };
+        if mean && at.is_none() {
             // What a rate changes may hang on rare states even where the value does not.
-            self.solution.long_run(budget)?;
+            self.solution().long_run(budget)?;
         }
-        let (chain, initial) = (self.solution.space.chain(), self.solution.space.initial());
-        let found = || match &self.solution.known {
+        let rewards = if mean { self.reward(of) } else { Vec::new() };
+        let solution = self.solution();
+        let (chain, initial) = (solution.space.chain(), solution.space.initial());
+        let found = || match &solution.known {
             Some(Ok(found)) => Ok(found),
             _ => Err(Refusal::new(Class::Unsupported, "", "the long run is not known")),
         };
-        let worth = match of {
-            Question::MeanTokens { at: None, .. }
-            | Question::Probability { at: None, .. }
-            | Question::Throughput { at: None, .. } => {
-                chain::worth(chain, initial, found()?, &self.reward(of), budget)?
+        let worth = match (of, at) {
+            (_, Some(at)) => chain::worth_at(chain, initial, &rewards, at, budget)?,
+            _ if mean => chain::worth(chain, initial, found()?, &rewards, budget)?,
+            (Question::TimeToAbsorption, _) => chain::worth_of_time(chain, initial, found()?, budget)?,
+            (Question::PassageMean { condition }, _) => {
+                chain::worth_of_passage(chain, initial, &solution.holds(condition), budget)?
             }
-            Question::MeanTokens { at: Some(at), .. }
-            | Question::Probability { at: Some(at), .. }
-            | Question::Throughput { at: Some(at), .. } => {
-                chain::worth_at(chain, initial, &self.reward(of), *at, budget)?
-            }
-            Question::TimeToAbsorption => chain::worth_of_time(chain, initial, found()?, budget)?,
-            Question::PassageMean { condition } => {
-                chain::worth_of_passage(chain, initial, &self.solution.holds(condition), budget)?
-            }
-            Question::PassageQuantile { condition, .. } => {
-                chain::worth_of_quantile(chain, initial, &self.solution.holds(condition), value, budget)?
+            (Question::PassageQuantile { condition, .. }, _) => {
+                chain::worth_of_quantile(chain, initial, &solution.holds(condition), value, budget)?
             }
             _ => {
                 let why = "a sensitivity of this question is not known here";

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use super::derivatives::{Known, structural};
+use super::derivatives::{Derives, structural};
 use super::phases;
 use super::solution::Solution;
 use super::{Answer, Ask, Checks, Question, Value};
 use crate::Budget;
-use crate::chain::Reached;
+use crate::chain::{Reached, said_as_zero};
 use crate::explore::{Aim, explore_for};
 use crate::lump::{self, Lumped};
 use crate::net::{Kind, Net, invariants};
@@ -65,7 +65,7 @@ fn lumped(
 /// # Errors
 /// `refusal`, where nothing can be answered in this way.
 fn apart(net: &Net, asks: &[Ask], refusal: Refusal, budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
-    let (naming, other): (Vec<&Ask>, Vec<&Ask>) = asks.iter().partition(|ask| lump::names(ask));
+    let (naming, other): (Vec<&Ask>, Vec<&Ask>) = asks.iter().partition(|ask| lump::names(ask, net));
     if refusal.class != Class::TooLarge || asks.len() < 2 || naming.is_empty() {
         return Err(refusal);
     }
@@ -122,7 +122,7 @@ fn clocks(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Re
         if answer.unanswered.remove(&id).is_some() || more {
             answer.values.insert(id.clone(), Value::Number(0.0));
             answer.error.insert(id.clone(), 1.0);
-            answer.method.insert(id, format!("{most:.0e} at most, said as 0"));
+            answer.method.insert(id, said_as_zero(most));
         }
     }
     Ok(answer)
@@ -329,6 +329,20 @@ impl Answers for Plain<'_> {
     }
 }
 
+impl Derives for Plain<'_> {
+    fn net(&self) -> &Net {
+        self.net
+    }
+
+    fn reward(&self, question: &Question) -> Vec<f64> {
+        self.solved.reward(question)
+    }
+
+    fn alike<'a>(&'a self, transition: &'a usize) -> &'a [usize] {
+        std::slice::from_ref(transition)
+    }
+}
+
 /// When a question has its turn: equal in the first two are those that one solution answers.
 fn turn(question: &Question) -> (u8, u64, bool) {
     match question {
@@ -354,29 +368,33 @@ fn at_once(question: &Question) -> bool {
     matches!(question, Question::Tangible | Question::Vanishing | Question::BottomComponents)
 }
 
+/// The transitions whose firings are asked for, with those of which the mean is meant, and those that are derived by.
+pub(crate) fn fired(asks: &[Ask], alike: impl Fn(usize) -> Vec<usize>) -> (Vec<usize>, Vec<usize>) {
+    let (mut counted, mut watched) = (Vec::new(), Vec::new());
+    for ask in asks {
+        let mut question = &ask.question;
+        while let Question::Sensitivity { of, by } = question {
+            question = of;
+            watched.push(*by);
+        }
+        if let Question::Throughput { transition, .. } = question {
+            counted.extend(alike(*transition));
+        }
+    }
+    for indices in [&mut counted, &mut watched] {
+        indices.sort_unstable();
+        indices.dedup();
+    }
+    (counted, watched)
+}
+
 pub(super) struct Solved {
     pub(super) solution: Solution,
-    /// The values of the questions, and what the edges count for those, whose derivatives were asked for.
-    pub(super) worth: Vec<Known>,
 }
 
 impl Solved {
     fn new(net: &Net, asks: &[Ask], stages: u32, budget: &mut Budget<'_>) -> Result<Self, Refusal> {
-        let (mut counted, mut watched) = (Vec::new(), Vec::new());
-        for ask in asks {
-            let mut question = &ask.question;
-            while let Question::Sensitivity { of, by } = question {
-                question = of;
-                watched.push(*by);
-            }
-            if let Question::Throughput { transition, .. } = question {
-                counted.push(*transition);
-            }
-        }
-        for indices in [&mut counted, &mut watched] {
-            indices.sort_unstable();
-            indices.dedup();
-        }
+        let (counted, watched) = fired(asks, |transition| vec![transition]);
         // A net without questions is explored in full, and who allows few markings wants them counted.
         let counts = |ask: &Ask| matches!(ask.question, Question::Vanishing | Question::Bound { .. });
         let few = budget.limits().markings < Limits::default().markings;
@@ -385,7 +403,7 @@ impl Solved {
             counts: asks.iter().all(|ask| structural(&ask.question)),
         };
         let space = explore_for(aim, net, stages, &counted, &watched, budget)?;
-        Ok(Self { solution: Solution::new(space), worth: Vec::new() })
+        Ok(Self { solution: Solution::new(space) })
     }
 
     fn answer(mut self, net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
@@ -414,7 +432,9 @@ impl Solved {
             Question::PassageQuantile { condition, level } => {
                 Value::Number(solution.quantile(condition, *level, budget)?)
             }
-            Question::Sensitivity { of, by } => Value::Number(self.sensitivity(net, of, *by, budget)?),
+            Question::Sensitivity { of, by } => {
+                Value::Number(Plain { solved: self, net }.sensitivity(of, *by, budget)?)
+            }
         })
     }
 

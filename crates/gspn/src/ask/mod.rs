@@ -7,10 +7,10 @@ mod phases;
 mod solution;
 
 pub use self::answer::{Answer, Checks, Value};
-pub(crate) use self::derivatives::structural;
 pub use self::derivatives::{Derivatives, derivatives};
+pub(crate) use self::derivatives::{Derives, structural};
 pub use self::evaluate::answer;
-pub(crate) use self::evaluate::{Answers, PART, certainly, in_turn, invariant_error, is_passage, is_uncertain};
+pub(crate) use self::evaluate::{Answers, PART, certainly, fired, in_turn, invariant_error, is_passage, is_uncertain};
 pub(crate) use self::solution::{Flows, Solution, float};
 
 use crate::net::Tokens;

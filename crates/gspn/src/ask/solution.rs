@@ -3,6 +3,7 @@
 
 use hashbrown::HashMap;
 
+use super::derivatives::Known;
 use super::{Answer, Ask, Checks, Condition, Value, invariant_error};
 use crate::chain::{self, At, LongRun, Reached};
 use crate::explore::Space;
@@ -25,13 +26,24 @@ pub(crate) struct Solution {
     pub(crate) puts_off: bool,
     pub(crate) put_off: bool,
     at: HashMap<u64, Result<At, Refusal>>,
+    /// The values of the questions, and what the edges count for those, whose derivatives were asked for.
+    pub(super) worth: Vec<Known>,
     /// How the last value was found, where that is worth saying, and how far it may be off, relatively.
     method: Option<(String, f64)>,
 }
 
 impl Solution {
     pub(crate) fn new(space: Space) -> Self {
-        Self { space, known: None, unsettled: None, puts_off: false, put_off: false, at: HashMap::new(), method: None }
+        Self {
+            space,
+            known: None,
+            unsettled: None,
+            puts_off: false,
+            put_off: false,
+            at: HashMap::new(),
+            worth: Vec::new(),
+            method: None,
+        }
     }
 
     /// Bytes of what is kept beside the chain.

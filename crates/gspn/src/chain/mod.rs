@@ -35,8 +35,8 @@ pub(crate) use self::passage::{moments, there};
 pub(crate) use self::rates::Rates;
 use self::rates::Row;
 pub(crate) use self::solve::sum;
-pub(crate) use self::transient::poisson;
 pub use self::transient::{At, Mean, at};
+pub(crate) use self::transient::{poisson, said_as_zero};
 pub(crate) use self::worth_at::of_nothing;
 pub use self::worth_at::{worth_at, worth_of_quantile};
 

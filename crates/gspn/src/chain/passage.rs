@@ -223,7 +223,9 @@ pub fn quantile(
     let value = time + rest;
     let rounding = ROUNDED * if later { 1.0 - level } else { level };
     if grows > 0.0 && rounding > RIGHT * grows * value {
-        let why = format!("the probability {level} is reached so slowly that its time is not known to seven digits");
+        let why = format!(
+            "the probability {level} is so near to one that is reached before, or is reached so slowly, that its time is not known to seven digits"
+        );
         return Err(Refusal::new(Class::Unsupported, "p", why));
     }
     Ok(Mean { value, method: None })

@@ -68,6 +68,21 @@ pub struct Mean {
     pub method: Option<(String, f64)>,
 }
 
+/// What is said of a value that is not known, but not above this: a bound to one digit, which is rounded up.
+pub(crate) fn said_as_zero(most: f64) -> String {
+    let near = format!("{most:.0e}");
+    let (digit, power) = near.split_once('e').unwrap_or(("1", "0"));
+    let up = match near.parse::<f64>() {
+        Ok(bound) if bound < most => {
+            let digit = digit.parse::<u32>().unwrap_or(1) + 1;
+            let power = power.parse::<i32>().unwrap_or(0);
+            if digit > 9 { format!("1e{}", power + 1) } else { format!("{digit}e{power}") }
+        }
+        _ => near,
+    };
+    format!("{up} at most, said as 0")
+}
+
 impl At {
     /// The mean of `rewards`, one for each state and none below 0.
     ///
@@ -92,7 +107,7 @@ impl At {
             *found = forward(chain, start, *time, Tail::Long, budget)?;
             value = mean(&found.shares);
             if !known(value, found.lost, most) {
-                let method = format!("{:.0e} at most, said as 0", value + found.lost * most);
+                let method = said_as_zero(value + found.lost * most);
                 return Ok(Mean { value: 0.0, method: Some((method, 1.0)) });
             }
         }
@@ -388,4 +403,18 @@ fn checked(shares: Vec<f64>, lost: f64) -> Result<Shares, Refusal> {
     }
     let why = format!("the solution at a time does not pass its check: its probabilities add up to {total}");
     Err(Refusal::new(Class::Unsupported, "at", why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::said_as_zero;
+
+    #[test]
+    fn a_bound_is_rounded_up() {
+        for (most, said) in
+            [(9.3165e-289, "1e-288"), (2e-300, "2e-300"), (2.000_001e-300, "3e-300"), (4.7e-31, "5e-31"), (0.0, "0e0")]
+        {
+            assert_eq!(said_as_zero(most), format!("{said} at most, said as 0"));
+        }
+    }
 }

@@ -273,8 +273,9 @@ pub(crate) fn explore_apart(net: &Net, counted: &[usize], budget: &mut Budget<'_
 pub(crate) fn explore_lumped(
     net: &Net,
     counted: &[usize],
+    watched: &[usize],
     symmetry: Symmetry,
     budget: &mut Budget<'_>,
 ) -> Result<Space, Refusal> {
-    Explorer::new(Compiled::new(net, 1), semiflows::bounds(net), counted, &[], Some(symmetry)).run(budget)
+    Explorer::new(Compiled::new(net, 1), semiflows::bounds(net), counted, watched, Some(symmetry)).run(budget)
 }

@@ -8,7 +8,7 @@ mod symmetry;
 use hashbrown::HashSet;
 
 pub(crate) use self::symmetry::Symmetry;
-use crate::ask::{Answer, Answers, Ask, Checks, Condition, Question, Solution, Value, float, in_turn};
+use crate::ask::{Answer, Answers, Ask, Checks, Condition, Derives, Question, Solution, Value, fired, float, in_turn};
 use crate::components;
 use crate::explore::explore_lumped;
 use crate::net::{Kind, Net, semiflows};
@@ -29,7 +29,7 @@ impl Lumped {
         if net.transitions().iter().any(|it| clock(&it.kind)) {
             return None;
         }
-        let fixed: HashSet<usize> = asks.iter().flat_map(named).collect();
+        let fixed: HashSet<usize> = asks.iter().flat_map(|ask| named(&ask.question, net)).collect();
         let symmetry = Symmetry::of(net, &fixed)?;
         if semiflows::bounds(net).iter().any(Option::is_none) {
             return None;
@@ -79,15 +79,8 @@ impl Lumped {
     }
 
     fn solve(&self, net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
-        let mut counted: Vec<usize> = Vec::new();
-        for ask in asks {
-            if let Question::Throughput { transition, .. } = &ask.question {
-                counted.extend(&self.transitions[*transition]);
-            }
-        }
-        counted.sort_unstable();
-        counted.dedup();
-        let space = explore_lumped(net, &counted, self.symmetry.clone(), budget)?;
+        let (counted, watched) = fired(asks, |transition| self.transitions[transition].clone());
+        let space = explore_lumped(net, &counted, &watched, self.symmetry.clone(), budget)?;
         let (tangible, vanishing) = space.stand_for(&self.symmetry);
         let all = tangible.zip(vanishing).and_then(|(tangible, vanishing)| tangible.checked_add(vanishing));
         let beyond = budget.markings(all.unwrap_or(u64::MAX)).err();
@@ -112,21 +105,27 @@ impl Lumped {
 }
 
 /// Places that must stay where they are for a question.
-fn named(ask: &Ask) -> Vec<usize> {
-    match &ask.question {
+fn named(question: &Question, net: &Net) -> Vec<usize> {
+    match question {
         // A mean over replicas is meant: a condition on one place has one.
         Question::Probability { condition, .. } if one_place(condition) => Vec::new(),
         Question::Probability { condition, .. }
         | Question::InitialProbability { condition }
         | Question::PassageMean { condition }
         | Question::PassageQuantile { condition, .. } => condition.terms.iter().map(|(place, _, _)| *place).collect(),
+        // One rate changes, and no other.
+        Question::Sensitivity { of, by } => {
+            let by = &net.transitions()[*by];
+            let arcs = by.inputs.iter().chain(&by.outputs).chain(&by.inhibitors);
+            named(of, net).into_iter().chain(arcs.map(|arc| arc.place)).collect()
+        }
         _ => Vec::new(),
     }
 }
 
 /// Whether a question may keep replicas apart.
-pub(crate) fn names(ask: &Ask) -> bool {
-    !named(ask).is_empty()
+pub(crate) fn names(ask: &Ask, net: &Net) -> bool {
+    !named(&ask.question, net).is_empty()
 }
 
 fn one_place(condition: &Condition) -> bool {
@@ -181,7 +180,9 @@ impl Answers for Solved<'_> {
             Question::PassageQuantile { condition, level } => {
                 Value::Number(self.solution.quantile(condition, *level, budget)?)
             }
-            Question::Sensitivity { .. } => return Err(unknown()),
+            // Of several rates that are alike one alone would change.
+            Question::Sensitivity { by, .. } if self.lumped.transitions[*by].len() > 1 => return Err(unknown()),
+            Question::Sensitivity { of, by } => Value::Number(self.sensitivity(of, *by, budget)?),
         })
     }
 
@@ -194,8 +195,16 @@ impl Answers for Solved<'_> {
     }
 }
 
-impl Solved<'_> {
-    /// What a question sums up, state by state, as the mean over what is exchanged.
+impl Derives for Solved<'_> {
+    fn net(&self) -> &Net {
+        self.net
+    }
+
+    fn alike<'a>(&'a self, transition: &'a usize) -> &'a [usize] {
+        &self.lumped.transitions[*transition]
+    }
+
+    /// As the mean over what is exchanged.
     fn reward(&self, question: &Question) -> Vec<f64> {
         let Self { lumped, solution, .. } = self;
         match question {
@@ -221,7 +230,9 @@ impl Solved<'_> {
             _ => vec![0.0; solution.space.chain().len()],
         }
     }
+}
 
+impl Solved<'_> {
     /// How many markings `state` stands for, and whether each of them is one that nothing leaves: `None` where they may lead to
     /// each other.
     fn ends(&self, state: usize) -> (Option<u64>, Option<bool>) {

@@ -159,6 +159,97 @@ proptest! {
         }
         prop_assert!(lumped.checks.invariants <= 1e-9 && lumped.checks.flow_balance <= 1e-9);
     }
+
+    #[test]
+    fn derivatives_are_the_same_with_all_but_one_replica_exchanged((net, replicated) in nets(), by in 0_usize..64, count in 0_u64..4) {
+        let constant = |it: &usize| matches!(net.transitions()[*it].kind, Kind::Timed { rate: Rate::Constant(_), .. });
+        let rates: Vec<usize> = (0..net.transitions().len()).filter(constant).collect();
+        prop_assume!(!rates.is_empty());
+        let by = rates[by % rates.len()];
+        let mut asks = Vec::new();
+        let mut ask = |of| {
+            let question = Question::Sensitivity { of: Box::new(of), by };
+            asks.push(Ask { id: format!("q{}", asks.len()), question });
+        };
+        for at in [None, Some(0.4)] {
+            for place in 0..net.places().len() {
+                ask(Question::MeanTokens { place, at });
+                ask(Question::Probability { condition: one(place, Compare::LessOrEqual, count), at });
+            }
+            for transition in 0..net.transitions().len() {
+                ask(Question::Throughput { transition, at });
+            }
+        }
+        for place in replicated..net.places().len() {
+            ask(Question::PassageMean { condition: one(place, Compare::Less, count) });
+        }
+        ask(Question::TimeToAbsorption);
+        let lumped = answer(&net, &asks, 20_000);
+        let terms = (0..net.places().len()).map(|place| (place, Compare::GreaterOrEqual, 0)).collect();
+        asks.push(Ask { id: "all".into(), question: Question::Probability { condition: Condition { terms }, at: None } });
+        let plain = answer(&net, &asks, 20_000);
+        let (Ok(lumped), Ok(plain)) = (lumped, plain) else { return Ok(()) };
+        for (id, other) in &plain.values {
+            match (lumped.values.get(id), other) {
+                (Some(Value::Number(one)), Value::Number(other)) => {
+                    prop_assert!((one - other).abs() <= 1e-6 * other.abs().max(1e-4), "{} is {}, and {} is wanted", id, one, other);
+                }
+                (Some(one), other) => prop_assert_eq!(one, other, "{}", id),
+                (None, _) => prop_assert!(id == "all", "{id} is left open: {:?}", lumped.unanswered.get(id)),
+            }
+        }
+    }
+}
+
+/// Thirty machines that are mended while a mender is there: a thousand million markings. Of whether he is there, in the long run `a / (a + b)`,
+/// the derivative is that of two states; one machine's own rate keeps it apart from 29 others.
+#[test]
+fn derivatives_of_many_replicas_are_those_of_few() {
+    let machines = |count: usize| {
+        let timed = |name: String, rate: f64, from: [&str; 2], to: [&str; 2]| {
+            let arcs = |places: [&str; 2]| {
+                places.iter().map(|it| (it.to_string(), json!(1))).collect::<serde_json::Map<_, _>>()
+            };
+            json!({"name": name, "kind": "timed", "rate": rate, "in": arcs(from), "out": arcs(to)})
+        };
+        let mut places = vec![json!({"name": "there", "tokens": 1}), json!({"name": "away"})];
+        let mut transitions = vec![
+            json!({"name": "leaves", "kind": "timed", "rate": 0.5, "in": {"there": 1}, "out": {"away": 1}}),
+            json!({"name": "comes", "kind": "timed", "rate": 1, "in": {"away": 1}, "out": {"there": 1}}),
+        ];
+        for machine in 0..count {
+            let (up, down) = (format!("up{machine}"), format!("down{machine}"));
+            places.extend([json!({"name": up, "tokens": 1}), json!({"name": down})]);
+            transitions.push(json!({"name": format!("fails{machine}"), "kind": "timed", "rate": 0.1, "in": {&up: 1}, "out": {&down: 1}}));
+            transitions.push(timed(format!("mended{machine}"), 1.0, [&down, "there"], [&up, "there"]));
+        }
+        let of = |place: &str, by: &str| json!({"id": format!("{place} {by}"), "kind": "sensitivity", "of": {"kind": "mean_tokens", "place": place}, "wrt": by});
+        let ask = json!([
+            of("away", "leaves"),
+            of("down0", "leaves"),
+            of("down1", "fails1"),
+            of("down0", "fails1"),
+            of("away", "fails1")
+        ]);
+        let net = gspn::json::read(
+            json!({"net": {"places": places, "transitions": transitions}, "ask": ask}).to_string().as_bytes(),
+        )
+        .unwrap();
+        answer(&net.net, &net.asks, Limits::default().markings).unwrap()
+    };
+    let (few, many) = (machines(2), machines(30));
+    let of = |answer: &Answer, id: &str| match answer.values.get(id) {
+        Some(Value::Number(value)) => *value,
+        _ => panic!("{id}: {answer:?}"),
+    };
+    // d/da of a / (a + b), at a half and one.
+    assert!((of(&many, "away leaves") - 4.0 / 9.0).abs() < 1e-9, "{many:?}");
+    for id in ["down0 leaves", "down1 fails1"] {
+        assert!(of(&few, id) > 0.1 && (of(&few, id) - of(&many, id)).abs() < 1e-9, "{id}: {few:?} {many:?}");
+    }
+    for id in ["down0 fails1", "away fails1"] {
+        assert!(of(&many, id).abs() < 1e-9, "{id}: {many:?}");
+    }
 }
 
 /// Twelve clients think in two steps and share three servers: millions of markings, of which 300 are explored.
