@@ -137,16 +137,24 @@ pub struct Issued {
     pub refresh: Option<(String, UnixTime)>,
 }
 
+/// The turn of somebody about whom many policies are asked; few are asked without one.
+pub(crate) type Turn = Option<OwnedSemaphorePermit>;
+
 impl Authority {
     /// Issues a token, or says why not. Either way there is an audit record before this returns.
     ///
     /// # Errors
     /// Policy gives nothing, a name is unknown, the account is disabled, or journal or ledger cannot be used.
     pub async fn issue(&self, request: &TokenRequest) -> Result<Issued, Refusal> {
+        self.issue_in_turn(request, None).await
+    }
+
+    /// The same for somebody who may have a turn already.
+    pub(crate) async fn issue_in_turn(&self, request: &TokenRequest, turn: Turn) -> Result<Issued, Refusal> {
         let kind = if request.flow == Flow::Refresh { AuditKind::TokenRefreshed } else { AuditKind::TokenIssued };
         let by = request.actor();
         let begun = self.now().mono;
-        match self.try_issue(request).await {
+        match self.try_issue(request, turn).await {
             Ok(issued) => {
                 self.inner.issuing.observe_shared(self.now().mono.since(begun));
                 let detail =
@@ -179,7 +187,7 @@ impl Authority {
         self.record(AuditKind::BreakGlass, &by, &request.audience, Outcome::Allowed, &detail).await.map_err(unavailable)
     }
 
-    async fn try_issue(&self, request: &TokenRequest) -> Result<Issued, Refusal> {
+    async fn try_issue(&self, request: &TokenRequest, mut turn: Turn) -> Result<Issued, Refusal> {
         if let Some(person) = request.person.as_deref().filter(|person| nobody_at(person).is_some())
             && request.refresh.way() != Some(SignIn::Anonymous)
         {
@@ -197,7 +205,7 @@ impl Authority {
             Refreshing::No | Refreshing::New | Refreshing::Guest(_) => fresh,
         };
         for _ in 0..RETRIES {
-            if let Some(issued) = self.decide_and_mint(request, accounts, &id).await? {
+            if let Some(issued) = self.decide_and_mint(request, accounts, &id, turn.take()).await? {
                 return Ok(issued);
             }
         }
@@ -211,8 +219,9 @@ impl Authority {
         request: &TokenRequest,
         accounts: Accounts,
         id: &str,
+        turn: Turn,
     ) -> Result<Option<Issued>, Refusal> {
-        let turn = self.turn(request).await?;
+        let turn = if turn.is_some() { turn } else { self.turn(&request.audience).await? };
         let now = self.now().unix;
         let snapshot = self.snapshot();
         let principal = request.principal(&snapshot);
@@ -259,8 +268,8 @@ impl Authority {
 
     /// Deciding by many policies takes long enough for everything else in this program to wait for it: that is done beside, in turn. Whose turn
     /// does not come in a third of the time that an asker waits is told so.
-    async fn turn(&self, request: &TokenRequest) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
-        if pdp::evaluations(&self.snapshot(), &request.audience) <= AT_ONCE {
+    pub(crate) async fn turn(&self, audience: &str) -> Result<Turn, Refusal> {
+        if pdp::evaluations(&self.snapshot(), audience) <= AT_ONCE {
             return Ok(None);
         }
         let turn = Arc::clone(&self.inner.deciding).acquire_owned();
@@ -280,8 +289,8 @@ impl Authority {
         snapshot: &Snapshot,
         principal: &Principal,
         now: UnixTime,
-        turn: Option<OwnedSemaphorePermit>,
-    ) -> Result<(Result<Grant, NoGrant>, Option<OwnedSemaphorePermit>), Refusal> {
+        turn: Turn,
+    ) -> Result<(Result<Grant, NoGrant>, Turn), Refusal> {
         let (audience, break_glass) = (&request.audience, request.break_glass.as_deref());
         if turn.is_none() {
             return Ok((pdp::grant(snapshot, principal, audience, now, break_glass), None));
@@ -301,7 +310,7 @@ impl Authority {
         principal: &Principal,
         none: &NoGrant,
         now: UnixTime,
-        turn: Option<OwnedSemaphorePermit>,
+        turn: Turn,
     ) -> Refusal {
         let mut refusal = refused(none);
         if !matches!(none, NoGrant::Nothing { .. }) {

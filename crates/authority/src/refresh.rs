@@ -52,6 +52,21 @@ impl Authority {
         let unknown = |detail: &str| Refusal::new(Reason::UserCredentials, detail);
         let way = way_of(secret);
         let (fits, only) = (guard == way.is_some(), audience.filter(|_| guard));
+        // Whoever waits for a turn has used nothing yet: it may hang up, and show the token again.
+        let of = self.inner.db.refresh_audience(&hash(secret)).await.map_err(unavailable)?.filter(|_| fits);
+        let turn = match of {
+            Some(of) => match self.turn(&of).await {
+                Ok(turn) => turn,
+                Err(refusal) => {
+                    self.inner.refused.add_shared(1);
+                    let by = Actor { name: "unknown".into(), address, ..Actor::default() };
+                    let (kind, outcome) = (AuditKind::TokenRefreshed, Outcome::Denied(refusal.reason));
+                    self.record(kind, &by, &of, outcome, &refusal.detail).await.map_err(unavailable)?;
+                    return Err(refusal);
+                }
+            },
+            None => None,
+        };
         let found = match fits {
             true => self.inner.db.take_refresh_for(&hash(secret), only, now).await.map_err(unavailable)?,
             false => None,
@@ -96,7 +111,7 @@ impl Authority {
                 .map_err(unavailable)?;
             return Err(refusal);
         }
-        let issued = self.issue(&request).await;
+        let issued = self.issue_in_turn(&request, turn).await;
         if issued.as_ref().is_err_and(|refusal| refusal.reason == Reason::TooBusy) {
             self.inner.db.put_refresh_back(&found).await.map_err(unavailable)?;
         }

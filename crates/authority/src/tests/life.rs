@@ -179,16 +179,20 @@ async fn under(rules: usize, change: impl FnOnce(&mut crate::AuthorityConfig)) -
 /// Whoever is told to ask again does so with the refresh token that was not used for anything.
 #[tokio::test]
 async fn a_refresh_whose_turn_does_not_come_loses_nothing() {
-    let (world, _) = under(400, |config| config.patience = std::time::Duration::from_secs(3)).await;
+    let (world, _) = under(400, |config| config.patience = std::time::Duration::from_secs(9)).await;
     let olga = world.olga().await.1;
     let form = [("grant_type", "refresh_token"), ("refresh_token", olga["refresh_token"].as_str().unwrap())];
     let deciding = std::sync::Arc::clone(&world.authority.inner.deciding);
     let all = u32::try_from(deciding.available_permits()).unwrap();
     let turns = deciding.acquire_many(all).await.unwrap();
-    for _ in 0..2 {
+    {
         let (status, body) = world.token(Some(&world.hmi), &form).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
     }
+    // Who hangs up while it waits has used nothing either.
+    let hung_up = world.token(Some(&world.hmi), &form);
+    assert!(tokio::time::timeout(std::time::Duration::from_millis(300), hung_up).await.is_err());
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     drop(turns);
     let (status, body) = world.token(Some(&world.hmi), &form).await;
     assert_eq!(status, StatusCode::OK, "{body}");

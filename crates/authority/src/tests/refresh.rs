@@ -47,7 +47,7 @@ impl Underway {
     async fn go_on(&self) -> Result<Issued, Refusal> {
         let accounts = Accounts { person: true, application: true };
         let id = format!("{}.next", self.first);
-        self.world.authority.decide_and_mint(&self.request, accounts, &id).await.map(Option::unwrap)
+        self.world.authority.decide_and_mint(&self.request, accounts, &id, None).await.map(Option::unwrap)
     }
 
     async fn put_olga(&self, change: impl FnOnce(&mut User)) {

@@ -38,6 +38,19 @@ impl Db {
         transaction.commit().await.map_err(DbError::at(doing))
     }
 
+    /// For which server a refresh token is, that is there.
+    ///
+    /// # Errors
+    /// A statement failed or the row is unreadable.
+    pub async fn refresh_audience(&self, hash: &str) -> Result<Option<String>, DbError> {
+        let row = sqlx::query("SELECT audience FROM refresh_tokens WHERE hash = $1")
+            .bind(hash)
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(DbError::at("look for a refresh token"))?;
+        row.map(|row| rows::text(&row, "audience")).transpose()
+    }
+
     /// Takes a refresh token out: of two who ask at once, one gets it. An expired one, and one whose line is over or cut,
     /// is gone too, but not given.
     ///
