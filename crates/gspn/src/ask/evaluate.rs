@@ -60,24 +60,30 @@ fn lumped(
     answer.or_else(|refusal| apart(net, asks, refusal, budget))
 }
 
-/// Answers what names no replica by itself, and whatever does question by question: all together kept too many replicas apart.
+/// Answers what names no replica by itself, and whatever does by what it names: all together kept too many replicas apart.
 ///
 /// # Errors
 /// `refusal`, where nothing can be answered in this way.
 fn apart(net: &Net, asks: &[Ask], refusal: Refusal, budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
-    let (naming, other): (Vec<&Ask>, Vec<&Ask>) = asks.iter().partition(|ask| lump::names(ask, net));
-    if refusal.class != Class::TooLarge || asks.len() < 2 || naming.is_empty() {
+    // What names the same is answered together.
+    let mut groups: Vec<(Vec<usize>, Vec<Ask>)> = vec![(Vec::new(), Vec::new())];
+    for ask in asks {
+        let names = lump::named(&ask.question, net);
+        match groups.iter_mut().find(|(known, _)| *known == names) {
+            Some((_, group)) => group.push(ask.clone()),
+            None => groups.push((names, vec![ask.clone()])),
+        }
+    }
+    groups.retain(|(_, group)| !group.is_empty());
+    if refusal.class != Class::TooLarge || groups.len() < 2 {
         return Err(refusal);
     }
     let mut all = Answer::default();
-    for group in std::iter::once(other).chain(naming.into_iter().map(|ask| vec![ask])) {
-        let group: Vec<Ask> = group.into_iter().cloned().collect();
-        // To find out what is alike takes time, too.
-        budget
-            .look(Progress::Exploring { tangible: 0, done: 0, vanishing: 0, edges: 0 })
-            .map_err(|_| refusal.clone())?;
-        let answer = Lumped::of(net, &group).filter(|_| !group.is_empty()).ok_or_else(|| refusal.clone());
-        let answer = answer.and_then(|lumped| lumped.answer(net, &group, budget, |_, _| Err(refusal.clone())));
+    for (_, group) in groups {
+        // To find out what is alike takes time, too, and time that ends takes nothing away from what is known.
+        let in_time = budget.look(Progress::Exploring { tangible: 0, done: 0, vanishing: 0, edges: 0 });
+        let lumped = in_time.and_then(|()| Lumped::of(net, &group).ok_or_else(|| refusal.clone()));
+        let answer = lumped.and_then(|lumped| lumped.answer(net, &group, budget, |_, _| Err(refusal.clone())));
         match answer {
             Ok(answer) => all.extend(answer),
             Err(refusal) => all.unanswered.extend(group.into_iter().map(|ask| (ask.id, refusal.clone()))),

@@ -104,9 +104,9 @@ impl Lumped {
     }
 }
 
-/// Places that must stay where they are for a question.
-fn named(question: &Question, net: &Net) -> Vec<usize> {
-    match question {
+/// Places that must stay where they are for a question, in their order.
+pub(crate) fn named(question: &Question, net: &Net) -> Vec<usize> {
+    let mut places: Vec<usize> = match question {
         // A mean over replicas is meant: a condition on one place has one.
         Question::Probability { condition, .. } if one_place(condition) => Vec::new(),
         Question::Probability { condition, .. }
@@ -120,12 +120,10 @@ fn named(question: &Question, net: &Net) -> Vec<usize> {
             named(of, net).into_iter().chain(arcs.map(|arc| arc.place)).collect()
         }
         _ => Vec::new(),
-    }
-}
-
-/// Whether a question may keep replicas apart.
-pub(crate) fn names(ask: &Ask, net: &Net) -> bool {
-    !named(&ask.question, net).is_empty()
+    };
+    places.sort_unstable();
+    places.dedup();
+    places
 }
 
 fn one_place(condition: &Condition) -> bool {
