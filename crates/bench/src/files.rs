@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "the one file of this crate that owns files")]
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     fs::write(path, content)
 }
 
-/// Appends a line to a file and makes the folders above it.
+/// Appends a line to a file and makes the folders above it. Where the last line broke off, it begins on a line of its own.
 ///
 /// # Errors
 /// It cannot be written.
@@ -33,8 +33,14 @@ pub fn append_line(path: &Path, line: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    let mut file = fs::OpenOptions::new().create(true).append(true).open(path)?;
-    writeln!(file, "{line}")
+    let mut file = fs::OpenOptions::new().create(true).append(true).read(true).open(path)?;
+    let mut last = [b'\n'];
+    if file.metadata()?.len() > 0 {
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+    }
+    let broken = if last == *b"\n" { "" } else { "\n" };
+    file.write_all(format!("{broken}{line}\n").as_bytes())
 }
 
 /// Lets `link` point at `target`, wherever it pointed before.
