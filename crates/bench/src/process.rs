@@ -23,6 +23,14 @@ pub fn cpu_seconds(pid: u32) -> io::Result<f64> {
     Ok(ticks.iter().sum::<u64>() as f64 / TICKS)
 }
 
+/// Whether a process has not ended: one that nobody has waited for yet has.
+#[must_use]
+pub fn is_there(pid: u32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = text.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
+    state.is_some_and(|state| !matches!(state, "Z" | "X"))
+}
+
 /// Peak resident memory of a process in bytes (`VmHWM`).
 ///
 /// # Errors

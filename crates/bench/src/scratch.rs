@@ -6,16 +6,27 @@ use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crate::files;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::clock::Stopwatch;
+use crate::{files, process};
 
 /// Those that are there.
 static THERE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+/// Programs that were started and not yet waited for.
+static STARTED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// How their names begin, and the file in each that its program holds.
 const PREFIX: &str = "trapkey-";
 const HELD: &str = ".held";
+
+/// Seconds in which programs end by themselves, and how often is looked whether they have.
+const PATIENCE: f64 = 3.0;
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A folder that goes with this.
 #[derive(Debug)]
@@ -72,23 +83,100 @@ impl Drop for Scratch {
     }
 }
 
+fn started() -> MutexGuard<'static, BTreeSet<u32>> {
+    STARTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn there() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     THERE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes all of them, for a program that ends in the midst of its work. None is made any more: that waits for the end.
+/// Ends the programs that this one has started, and removes all of them, for a program that ends in the midst of its work. None is made any more,
+/// and none let go of: that waits for the end.
 pub fn clear() {
     let there = there();
+    // Whoever loses its files meanwhile complains, or leaves what it has elsewhere: PostgreSQL has shared memory.
+    let started = started();
+    end_all(&started);
     for folder in there.iter() {
         // Who still writes into it may make a file while its others go; a second look finds that one, too.
         let _ = files::remove_folder(folder).or_else(|_| files::remove_folder(folder));
     }
-    std::mem::forget(there);
+    std::mem::forget((there, started));
+}
+
+/// A program that this one has started; it is let go of when that has ended and was waited for.
+#[derive(Debug)]
+pub struct Started(u32);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        started().remove(&self.0);
+    }
+}
+
+/// Starts a program that ends before folders are removed, where this one is told to stop. None is started any more from then on: that waits for
+/// the end.
+///
+/// # Errors
+/// It cannot be started.
+pub fn start(command: &mut Command) -> io::Result<(Child, Started)> {
+    let mut started = started();
+    let child = command.spawn()?;
+    let id = child.id();
+    started.insert(id);
+    Ok((child, Started(id)))
+}
+
+/// Starts such a program and waits for its end and what it says.
+///
+/// # Errors
+/// As [`start`].
+pub fn output(command: &mut Command) -> io::Result<Output> {
+    let (child, _started) = start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+    child.wait_with_output()
+}
+
+/// Tells programs to end (SIGINT), ends those that have not in [`PATIENCE`], and comes back when none is there any more.
+fn end_all(programs: &BTreeSet<u32>) {
+    let begun = Stopwatch::start();
+    let there = || programs.iter().copied().filter(|id| process::is_there(*id));
+    for (signal, patience) in [(Signal::INT, PATIENCE), (Signal::KILL, 2.0 * PATIENCE)] {
+        for program in there().filter_map(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+            let _gone = kill_process(program, signal);
+        }
+        while there().next().is_some() && begun.seconds() < patience {
+            std::thread::sleep(LOOK);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_end_and_one_that_has_ended_is_nobody_any_more() {
+        let start = |words: &str| start(Command::new("sh").args(["-c", words]).stdout(Stdio::piped())).unwrap();
+        // A shell has heard of it when it says so; one ends by it, one takes its time.
+        let all =
+            ["echo; exec sleep 60", "trap 'sleep 0.2; exit 7' INT; echo; while :; do sleep 0.05; done"].map(start);
+        let mut all = all.map(|(mut child, guard)| {
+            let mut line = [0];
+            std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+            (child, guard)
+        });
+        let known: BTreeSet<u32> = all.iter().map(|(child, _)| child.id()).collect();
+        assert!(known.is_subset(&started()));
+        end_all(&known);
+        assert!(known.iter().all(|id| !process::is_there(*id)));
+        let codes = all.each_mut().map(|(child, _)| child.wait().unwrap().code());
+        assert_eq!(codes, [None, Some(7)], "each by itself");
+        drop(all);
+        assert!(known.is_disjoint(&started()));
+        let said = output(Command::new("sh").args(["-c", "echo a; echo b >&2; exit 3"])).unwrap();
+        assert_eq!((said.status.code(), said.stdout, said.stderr), (Some(3), b"a\n".to_vec(), b"b\n".to_vec()));
+    }
 
     #[test]
     fn a_folder_is_its_owners_alone_and_goes_with_what_it_is_held_by() {

@@ -12,6 +12,7 @@ use crate::fixture::{Fixture, PASSWORD, USER};
 use crate::load::Security;
 use crate::process;
 use crate::record::Peer;
+use crate::scratch::{self, Started};
 
 /// What a server says that has come up.
 const LISTENING: &str = "\"listening\", \"ok\": true";
@@ -21,6 +22,7 @@ const LISTENING: &str = "\"listening\", \"ok\": true";
 pub struct Subject {
     /// There until somebody else takes it.
     child: Option<Child>,
+    _started: Started,
     url: String,
 }
 
@@ -113,8 +115,8 @@ impl Subject {
         sign: &str,
         url: impl FnOnce(serde_json::Value) -> Result<String, Failed>,
     ) -> Result<Self, Failed> {
-        let (child, line) = up(command, sign)?;
-        Ok(Self { child: Some(child), url: url(serde_json::from_str(&line)?)? })
+        let (child, started, line) = up(command, sign)?;
+        Ok(Self { child: Some(child), _started: started, url: url(serde_json::from_str(&line)?)? })
     }
 
     /// Its process, which is then the caller's to end.
@@ -138,8 +140,8 @@ impl Subject {
         let trusted = [fixture.path("client.der"), fixture.path("guard.der")];
         command.arg("--trust").arg(trusted.each_ref().map(|path| path.to_string_lossy()).join(","));
         command.arg("--user").arg(format!("{USER}:{PASSWORD}"));
-        let (child, _) = up(command, LISTENING)?;
-        Ok(Self { child: Some(child), url: format!("opc.tcp://127.0.0.1:{port}") })
+        let (child, started, _) = up(command, LISTENING)?;
+        Ok(Self { child: Some(child), _started: started, url: format!("opc.tcp://127.0.0.1:{port}") })
     }
 
     /// Where it listens.
@@ -182,17 +184,17 @@ impl Drop for Subject {
 }
 
 /// Starts a server and waits for its first line.
-fn up(mut command: Command, sign: &str) -> Result<(Child, String), Failed> {
+fn up(mut command: Command, sign: &str) -> Result<(Child, Started, String), Failed> {
     let program = command.get_program().to_owned();
     let failed = |error: String| Failed::from(format!("`{}`: {error}", Path::new(&program).display()));
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(|error| failed(error.to_string()))?;
+    let (mut child, started) = scratch::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))
+        .map_err(|error| failed(error.to_string()))?;
     let mut line = String::new();
     if let Some(output) = child.stdout.take() {
         BufReader::new(output).read_line(&mut line)?;
     }
     if line.contains(sign) {
-        return Ok((child, line));
+        return Ok((child, started, line));
     }
     let _gone = child.kill();
     let _status = child.wait();

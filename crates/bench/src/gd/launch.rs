@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::store::Ready;
 use crate::Failed;
+use crate::scratch::{self, Started};
 
 /// How it is started: a program, and the words that make it call [`super::part::run`] with the rest.
 #[derive(Debug, Clone)]
@@ -41,7 +42,8 @@ impl Launch {
     /// # Errors
     /// It fails, or says something else.
     pub fn ask<T: DeserializeOwned>(&self, processor: usize, part: &str, told: &impl Serialize) -> Result<T, Failed> {
-        let output = self.command(processor, part, told)?.stdin(Stdio::null()).output().map_err(|it| unstarted(&it))?;
+        let mut command = self.command(processor, part, told)?;
+        let output = scratch::output(command.stdin(Stdio::null())).map_err(|it| unstarted(&it))?;
         let said = String::from_utf8_lossy(&output.stdout);
         let line = said.lines().last().filter(|_| output.status.success());
         let line = line.ok_or_else(|| format!("{part}: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
@@ -54,9 +56,11 @@ impl Launch {
     /// It does not come up.
     pub fn start(&self, processor: usize, part: &str, told: &impl Serialize) -> Result<Listening, Failed> {
         let mut command = self.command(processor, part, told)?;
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|it| unstarted(&it))?;
+        let (mut child, started) =
+            scratch::start(command.stdin(Stdio::null()).stdout(Stdio::piped())).map_err(|it| unstarted(&it))?;
         let out = child.stdout.take().ok_or("no output")?;
-        let mut listening = Listening { child, out: BufReader::new(out), at: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        let mut listening =
+            Listening { child, _started: started, out: BufReader::new(out), at: SocketAddr::from(([127, 0, 0, 1], 0)) };
         let mut line = String::new();
         listening.out.read_line(&mut line)?;
         let ready: Ready = serde_json::from_str(&line).map_err(|_| format!("{part} does not come up"))?;
@@ -91,6 +95,7 @@ pub(super) fn ending_with_us(processor: usize, program: &Path) -> Command {
 #[derive(Debug)]
 pub struct Listening {
     child: Child,
+    _started: Started,
     out: BufReader<ChildStdout>,
     at: SocketAddr,
 }

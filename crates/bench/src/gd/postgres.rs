@@ -13,7 +13,7 @@ use super::database::USER;
 use super::launch;
 use crate::Failed;
 use crate::clock::Stopwatch;
-use crate::scratch::Scratch;
+use crate::scratch::{self, Scratch, Started};
 
 /// Seconds in which it must be there.
 const PATIENCE: f64 = 30.0;
@@ -22,6 +22,7 @@ const PATIENCE: f64 = 30.0;
 #[derive(Debug)]
 pub struct Server {
     child: Child,
+    _started: Started,
     folder: Scratch,
 }
 
@@ -70,7 +71,7 @@ impl Server {
         let words = ["-D", &data, "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
         let mut initdb = Command::new(programs.join("initdb"));
         initdb.args(words);
-        let made = as_nobody(initdb).output()?;
+        let made = scratch::output(&mut as_nobody(initdb))?;
         if !made.status.success() {
             return Err(format!("initdb: {}", String::from_utf8_lossy(&made.stderr).trim()).into());
         }
@@ -86,12 +87,9 @@ impl Server {
         ];
         let mut command = launch::ending_with_us(processor, &programs.join("postgres"));
         command.args(["-D", &data]).args(settings.iter().flat_map(|setting| ["-c", *setting]));
-        let child = as_nobody(command)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
+        let (child, started) = scratch::start(as_nobody(command).stdout(Stdio::null()).stderr(Stdio::null()))
             .map_err(|it| launch::unstarted(&it))?;
-        let mut server = Self { child, folder };
+        let mut server = Self { child, _started: started, folder };
         let watch = Stopwatch::start();
         loop {
             let mut ask = Command::new(programs.join("pg_isready"));

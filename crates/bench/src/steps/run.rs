@@ -14,7 +14,7 @@ use crate::clock::{self, Stopwatch};
 use crate::distance::States;
 use crate::known::{ByState, Known};
 use crate::record::median;
-use crate::{Failed, process};
+use crate::{Failed, process, scratch};
 
 /// A timing this many times further from the median than half of all are was interrupted.
 const FAR: f64 = 12.0;
@@ -159,7 +159,7 @@ fn calibration(steps: Vec<Step>, quick: bool, others: f64) -> Calibration {
 fn one(program: &Program, bed: &Path, id: &str, time: Duration) -> Result<Timings, Failed> {
     let mut command = Command::new(&program.path);
     command.args(&program.words).arg(bed).arg(id).arg(time.as_micros().to_string());
-    let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
+    let output = scratch::output(command.stdin(Stdio::null()))?;
     if !output.status.success() {
         return Err(format!("{id}: {}", String::from_utf8_lossy(&output.stderr).trim()).into());
     }
