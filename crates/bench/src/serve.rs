@@ -334,7 +334,8 @@ impl Names {
     }
 }
 
-/// Brings records to the ledger; who waits for one hears when it is written.
+/// Brings records to the ledger; who waits for one hears when it is written. Where such a one cannot be, the program ends: what a server without
+/// its audit does is no measure of one that has it.
 async fn keep(mut records: mpsc::Receiver<AuditRequest>, ledger: Ledger) {
     while let Some(AuditRequest { record, ack }) = records.recv().await {
         match ack {
@@ -345,7 +346,13 @@ async fn keep(mut records: mpsc::Receiver<AuditRequest>, ledger: Ledger) {
             }
             Some(ack) => {
                 let written = ledger.append(&record);
-                tokio::spawn(async move { ack.send(written.await.map(drop).map_err(|_| AuditUnavailable)) });
+                tokio::spawn(async move {
+                    let written = written.await.map(drop).map_err(|_| AuditUnavailable);
+                    if written.is_err() {
+                        std::process::exit(3);
+                    }
+                    ack.send(written)
+                });
             }
         }
     }

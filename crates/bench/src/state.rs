@@ -137,7 +137,8 @@ pub fn unknown((known, rows): (usize, usize), rounds: usize, wandered: Option<[f
     }
     let why = match wandered {
         _ if rounds < RUNS => {
-            format!("{RUNS} runs are needed of each row, and there were {rounds} rounds: take more, or more time")
+            let were = if rounds == 1 { "was 1 round".to_owned() } else { format!("were {rounds} rounds") };
+            format!("{RUNS} runs are needed of each row, and there {were}: take more, or more time")
         }
         Some([slowest, fastest]) if slowest < -ALIKE || fastest > ALIKE => format!(
             "by single steps alone rounds were {:+.0} to {:+.0} % off their middle: others use these processors, or the cores that they are \

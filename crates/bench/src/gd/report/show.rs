@@ -12,14 +12,14 @@ pub fn text(it: &Report) -> String {
     let mut text = String::from("GD generation on this machine: predicted from single steps, then measured\n\n");
     for (title, unit, scale, cell) in tables() {
         let _ = writeln!(text, "{title}, {unit}");
-        let _ = writeln!(text, "  {:<26}  predicted   measured  +- %  error %", "row");
+        let _ = writeln!(text, "  {:<26}  predicted   measured   +- %  error %", "row");
         for row in &it.rows {
             let cell = cell(row);
             let verdict = if cell.measurable { "" } else { "  not measurable" };
-            let half = cell.half_width.min(999.0);
+            let half = half(cell, 1);
             let _ = writeln!(
                 text,
-                "  {:<26}  {:>9.3}  {:>9.3}  {half:>4.1}  {:>+7.2}{verdict}",
+                "  {:<26}  {:>9.3}  {:>9.3}  {half:>5}  {:>+7.2}{verdict}",
                 row.name,
                 cell.predicted * scale,
                 cell.measured * scale,
@@ -32,6 +32,11 @@ pub fn text(it: &Report) -> String {
         let _ = writeln!(text, "{line}");
     }
     text
+}
+
+/// Half of an interval to so many digits; nothing is known of fewer than three runs.
+fn half(cell: &Cell, digits: usize) -> String {
+    if cell.half_width.is_finite() { format!("{:.digits$}", cell.half_width) } else { "none".to_owned() }
 }
 
 type Table = (&'static str, &'static str, f64, fn(&Row) -> &Cell);
@@ -113,11 +118,11 @@ pub fn html(it: &Report) -> String {
             let class = if cell.measurable { "" } else { " class=\"no\"" };
             let _ = writeln!(
                 page,
-                "<tr{class}><td>{}<td>{:.3}<td>{:.3}<td>{:.2}<td>{}<td>{}<td>{}<td>{}</tr>",
+                "<tr{class}><td>{}<td>{:.3}<td>{:.3}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>",
                 escaped(&row.name),
                 cell.predicted * scale,
                 cell.measured * scale,
-                cell.half_width.min(999.0),
+                half(cell, 2),
                 if cell.measurable { format!("{:+.2}", cell.error) } else { "not measurable".to_owned() },
                 row.runs,
                 row.predictions.first().unwrap_or(&none),
