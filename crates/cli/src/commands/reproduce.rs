@@ -65,11 +65,11 @@ pub(crate) struct P4 {
     #[arg(long, requires = "measure", default_value_t = 0.9, value_name = "SHARE")]
     reuse: f64,
 
-    /// With `--measure`: at most so many rounds; fewer than ten say nothing [default: 60, with `--quick` 10]
+    /// With `--measure`: at most so many rounds (1 to 1000); fewer than ten say nothing [default: 60, with `--quick` 10]
     #[arg(long, requires = "measure", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: Option<u32>,
 
-    /// With `--measure`: numbers of clients
+    /// With `--measure`: numbers of clients (1 to 64 each)
     #[arg(long, requires = "measure", value_delimiter = ',', default_values_t = gd::CLIENTS, value_name = "COUNT",
         value_parser = clap::value_parser!(u32).range(1..=64))]
     clients: Vec<u32>,

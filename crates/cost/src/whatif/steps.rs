@@ -90,7 +90,7 @@ impl<'a> Steps<'a> {
             self.calibration.steps.iter().find(|it| it.operation == "exchange" && it.name().ends_with(ending));
         let Some(bytes) = measured.map(|it| it.bytes).filter(|_| clients > 1) else {
             if clients > 1 {
-                self.missing.insert(format!("{step}-of-{clients}{ending}"));
+                self.missing.insert(format!("{step}-of-N{ending}"));
             }
             return Ok(None);
         };

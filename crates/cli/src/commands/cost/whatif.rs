@@ -66,8 +66,8 @@ pub(crate) struct WhatIf {
     #[arg(long)]
     verify: bool,
 
-    /// Rounds of `--verify`: each measures the steps again, predicts from them and runs each row once (rows of fewer than 10 do not count)
-    #[arg(long, value_name = "COUNT", requires = "verify", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=100))]
+    /// Rounds of `--verify`: each measures the steps again, predicts from them and runs each row once (2 to 100; rows of fewer than 10 do not count)
+    #[arg(long, allow_negative_numbers = true, value_name = "COUNT", requires = "verify", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=100))]
     rounds: u32,
 
     /// How long each run takes (`400 ms`)
@@ -125,7 +125,9 @@ pub(crate) fn run(args: &WhatIf) -> Result<Answer, Failure> {
     if args.run_time > 60.0 {
         return Err(Failure::bad_input("`--run-time`: a minute at most"));
     }
-    files::apart(&[("--out", args.out.as_ref())], args.calibration.as_deref())?;
+    let rounds: Vec<PathBuf> = args.of_rounds().collect();
+    let written = args.out.iter().chain(&rounds).map(|path| ("--out", Some(path)));
+    files::apart(&written.collect::<Vec<_>>(), args.calibration.as_deref())?;
     if args.verify || args.calibration.is_none() {
         stop::clears()?;
     }
@@ -160,6 +162,16 @@ pub(crate) fn run(args: &WhatIf) -> Result<Answer, Failure> {
 }
 
 impl WhatIf {
+    /// Where the predictions of a round go, from 0.
+    fn of_round(&self, round: u32) -> Option<PathBuf> {
+        self.out.as_ref().map(|path| path.with_extension(format!("round-{}.json", round + 1)))
+    }
+
+    /// Where those of all rounds go.
+    fn of_rounds(&self) -> impl Iterator<Item = PathBuf> {
+        (0..self.rounds).filter(|_| self.verify).filter_map(|round| self.of_round(round))
+    }
+
     fn calibration(&self) -> Result<Calibration, Failure> {
         if let Some(path) = &self.calibration {
             let read = Calibration::read(&files::text(path)?);
@@ -242,8 +254,7 @@ impl WhatIf {
             let now = of.iter().map(|(state, newer)| Ok((*state, predicted(newer)?)));
             let now = ByState { of: now.collect::<Result<BTreeMap<_, _>, bench::Failed>>()?, latest };
             let text = format!("{:#}\n", json!({"distances": states.distances(), "states": now.of, "latest": latest}));
-            if let Some(path) = &self.out {
-                let path = path.with_extension(format!("round-{}.json", round + 1));
+            if let Some(path) = self.of_round(round) {
                 write(&path, &text).map_err(Failure::why)?;
             }
             let hash = fingerprint(&text);

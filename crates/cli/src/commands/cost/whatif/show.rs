@@ -52,7 +52,7 @@ pub(super) fn predicted(prediction: &Prediction, hash: &str) -> String {
     ));
     if !prediction.unmeasured.is_empty() {
         let names: Vec<&str> = prediction.unmeasured.iter().map(String::as_str).collect();
-        text.push_str(&format!("not measured, and left out of connecting and renewing: {}\n", names.join(", ")));
+        text.push_str(&format!("not measured, and taken to be nothing: {}\n", names.join(", ")));
     }
     text
 }
