@@ -72,10 +72,10 @@ fn step(least: f64, most: f64) -> f64 {
     [1.0, 2.0, 5.0].into_iter().map(|step| step * power).find(|step| *step >= rough * 0.8).unwrap_or(10.0 * power)
 }
 
-/// The numbers at an axis.
+/// The numbers at an axis, none of which lies before it: it begins at a number of its step, which over the whole of it may be a wider one.
 fn numbers((least, most): (f64, f64)) -> impl Iterator<Item = f64> {
     let step = step(least, most);
-    let first = (least / step).round();
+    let first = (least / step - 1e-6).ceil();
     (0..24).map(move |nth| (first + f64::from(nth)) * step).take_while(move |at| *at <= most + step * 1e-6)
 }
 
