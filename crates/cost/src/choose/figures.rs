@@ -86,9 +86,9 @@ pub(super) fn solve(model: &Model, wanted: &Wanted, budget: &mut Budget<'_>) -> 
     let asked = [wanted.p50, wanted.p95, wanted.p99].map(|it| it.is_some());
     let percentiles = asked.contains(&true);
     // The front is drawn over the last, where it costs little.
-    let asked = [asked[0], asked[1], one || percentiles];
-    let levels = levels(asked);
-    let (flow, distribution) = times::solve(Task { model, one, levels: &levels }, &service, budget)?;
+    let told = [asked[0], asked[1], one || percentiles];
+    let [asked, levels] = [asked, told].map(levels);
+    let (flow, distribution) = times::solve(Task { model, one, levels: &levels, asked: &asked }, &service, budget)?;
     let carried = bottleneck::carried(model, &service, one, budget)?;
     let plain = plain(model, &service, carried.rate.value, flow);
     for (name, figure) in [("energy", plain.energy), ("money", plain.money)] {
@@ -98,8 +98,8 @@ pub(super) fn solve(model: &Model, wanted: &Wanted, budget: &mut Budget<'_>) -> 
         }
     }
     let mut times = [None; 3];
-    for ((time, (_, level)), asked) in times.iter_mut().zip(LEVELS).zip(asked) {
-        if asked && !plain.saturated {
+    for ((time, (_, level)), told) in times.iter_mut().zip(LEVELS).zip(told) {
+        if told && !plain.saturated {
             let guess = flow.mean.max(service.mean()) * 2.0;
             *time = Some(distribution.quantile(&service, level, guess, budget)?);
         }
@@ -113,7 +113,7 @@ pub(super) fn is_one(model: &Model, service: &Service, alone: &Sketch) -> bool {
     queue::one_at_a_time(model, alone) && service.always_takes_time() && !model.is_parallel()
 }
 
-/// The levels that are asked for.
+/// The levels of those that are meant.
 fn levels(asked: [bool; 3]) -> Vec<f64> {
     LEVELS.iter().zip(asked).filter(|(_, asked)| *asked).map(|((_, level), _)| *level).collect()
 }
@@ -365,7 +365,8 @@ impl Repriced {
             }
         }
         let model = other.as_ref().unwrap_or(model);
-        let (flow, distribution) = times::solve(Task { model, one: solved.one, levels }, &service, budget)?;
+        let (flow, distribution) =
+            times::solve(Task { model, one: solved.one, levels, asked: levels }, &service, budget)?;
         let carried = solved.carried_at(factors, model, &service, budget)?;
         let plain = plain(model, &service, carried, flow);
         Ok(Self { service, distribution, plain })

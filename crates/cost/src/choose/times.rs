@@ -79,8 +79,9 @@ pub(super) struct Task<'a> {
     pub(super) model: &'a Model,
     /// Whether at most one request is served at a time.
     pub(super) one: bool,
-    /// The percentiles that are wanted of several threads.
+    /// The percentiles that are told of several threads, and those of them that something is asked of, which runs must know.
     pub(super) levels: &'a [f64],
+    pub(super) asked: &'a [f64],
 }
 
 /// The long run of one setting.
@@ -99,7 +100,7 @@ pub(super) fn solve(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) 
         return Ok(found);
     }
     let laid = net::lay_as(&weave(model), Form::Shared)?;
-    let seen = simulated::known(&laid, model.workload, task.levels, budget)?;
+    let seen = simulated::known(&laid, model.workload, task.asked, budget)?;
     Ok((seen.flow().0, Times::Simulated(Box::new(seen))))
 }
 

@@ -38,7 +38,8 @@ impl Case {
         let model = self.model();
         let (service, alone) = service(&model, budget).unwrap();
         let one = crate::choose::queue::one_at_a_time(&model, &alone);
-        let (flow, times) = times::solve(Task { model: &model, one, levels: &LEVELS }, &service, budget).unwrap();
+        let (flow, times) =
+            times::solve(Task { model: &model, one, levels: &LEVELS, asked: &LEVELS }, &service, budget).unwrap();
         assert!(!matches!(times, times::Times::Simulated(_)), "{}", self.name);
         assert!((flow.mean / self.mean - 1.0).abs() < 1e-6, "{}: {} {}", self.name, flow.mean, self.mean);
         let [p50, p95, p99] = LEVELS.map(|level| times.quantile(&service, level, flow.mean, budget).unwrap());

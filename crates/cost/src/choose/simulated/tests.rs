@@ -139,7 +139,7 @@ fn figures_are_those_of_the_net() {
         let mut budget = Budget::new(Limits::default(), &mut go_on);
         let (service, _) = service(&model, &mut budget).unwrap_or_else(|fault| panic!("{what}: {fault}"));
         let levels = [0.5, 0.99];
-        let task = Task { model: &model, one: false, levels: &levels };
+        let task = Task { model: &model, one: false, levels: &levels, asked: &levels };
         let (flow, times) = times::solve(task, &service, &mut budget).unwrap_or_else(|fault| panic!("{what}: {fault}"));
         let laid = net::lay(&weave(&model)).unwrap();
         let seen = known(&laid, model.workload, &levels, &mut budget).unwrap_or_else(|fault| panic!("{what}: {fault}"));
