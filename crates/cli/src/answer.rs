@@ -97,10 +97,12 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
     let mut text = String::new();
     let head: Vec<String> = head.iter().map(|name| name.to_uppercase()).collect();
+    // A name may have anything in it, and a row is one line.
+    let sign = |letter: char| if letter.is_control() { '?' } else { letter };
     for row in std::iter::once(&head).chain(rows) {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
-            line.push_str(cell);
+            line.extend(cell.chars().map(sign));
             line.extend(std::iter::repeat_n(' ', width + 2 - cell.chars().count()));
         }
         text.push_str(line.trim_end());

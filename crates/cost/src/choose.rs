@@ -170,6 +170,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Whether nobody knows if it could be chosen: it was not solved, and nothing that is known of it speaks against it.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.unsolved.is_some() && self.fails.len() <= 1
+    }
+
     /// What settings are compared in: the 99th percentile, or the mean where not all have one; never done where it saturates.
     fn time(&self, p99: bool) -> f64 {
         if p99 { self.p99 } else { self.mean }.unwrap_or(f64::INFINITY)
@@ -322,7 +328,7 @@ pub fn choose_told(
     let reduced = solved.iter().flatten().all(|(_, reduced)| *reduced);
     let settings = solved.into_iter().enumerate().map(|(number, solved)| match solved {
         Ok((outcome, _)) => outcome,
-        Err(fault) => unsolved(model, &ways(number, &counts), &fault),
+        Err(fault) => unsolved(model, &ways(number, &counts), wanted, &fault),
     });
     let mut settings: Vec<Outcome> = settings.collect();
     instead(model, &counts, &mut settings);
@@ -420,11 +426,12 @@ fn named(model: &Model, ways: &[usize]) -> Outcome {
     }
 }
 
-/// One setting that has no answer: it can neither be chosen, nor is anything else said of it.
-fn unsolved(model: &Model, ways: &[usize], fault: &Fault) -> Outcome {
-    let why = fails::unsolved(fault);
-    let fails = vec![Failure { constraint: "unsolved".to_owned(), wanted: 1.0, got: None, by: None, why: why.clone() }];
-    Outcome { fails, unsolved: Some(why), ..named(model, ways) }
+/// One setting that has no answer: it cannot be chosen, and what is known of it is how secure it is.
+fn unsolved(model: &Model, ways: &[usize], wanted: &Wanted, fault: &Fault) -> Outcome {
+    let (why, named) = (fails::unsolved(fault), named(model, ways));
+    let failure = Failure { constraint: "unsolved".to_owned(), wanted: 1.0, got: None, by: None, why: why.clone() };
+    let fails = [failure].into_iter().chain(fails::of_security(&named.ways, wanted, model)).collect();
+    Outcome { fails, unsolved: Some(why), ..named }
 }
 
 /// One setting, and whether it was solved by the reduction.

@@ -99,8 +99,14 @@ struct Source {
     scenario: Option<String>,
 
     /// Stereotypes of UML that are not read and say nothing that counts here (`A,B`, or once for each)
-    #[arg(long, value_name = "STEREOTYPE", value_delimiter = ',')]
+    #[arg(long, value_name = "STEREOTYPE", value_delimiter = ',', value_parser = name)]
     leave_out: Vec<String>,
+}
+
+/// A name in a list: the blank behind a comma is none of it.
+#[expect(clippy::unnecessary_wraps, reason = "what clap asks for")]
+fn name(text: &str) -> Result<String, std::convert::Infallible> {
+    Ok(text.trim().to_owned())
 }
 
 /// A model, and what to print of it.
@@ -128,7 +134,13 @@ pub(crate) struct Solve {
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Spend {
     /// The most markings that a net may reach
-    #[arg(long, default_value_t = Limits::default().markings, value_name = "COUNT", value_parser = value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        default_value_t = Limits::default().markings,
+        value_name = "COUNT",
+        value_parser = value_parser!(u64).range(1..)
+    )]
     markings: u64,
 
     /// The most time (`30 s`, `2 min`; a number alone is seconds)
@@ -218,17 +230,18 @@ pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> 
             let model = args.source.read()?;
             let secured = weave(&model);
             let solution = args.spend.within(|budget| solve(&secured, budget))?;
-            Ok(taken(&secured, shown(&solution), json!(solution)))
+            Ok(taken(&args.source, &secured, shown(&solution), json!(solution)))
         }
     }
 }
 
 /// An answer about the first way of each annotation that has several, which is said in front.
-fn taken(secured: &Secured, shown: String, mut json: serde_json::Value) -> Answer {
+fn taken(source: &Source, secured: &Secured, shown: String, mut json: serde_json::Value) -> Answer {
     let taken = secured.taken();
     let said: String = taken.iter().map(|way| format!("the first of several ways: {way}\n")).collect();
     let between = if said.is_empty() { "" } else { "\n" };
     json["taken"] = json!(taken);
+    json["of"] = source.told();
     Answer::ok(format!("{said}{between}{shown}"), json)
 }
 
@@ -255,6 +268,13 @@ impl Source {
     fn files(&self) -> impl Iterator<Item = &Path> {
         let prices = self.prices.iter().map(|given| Path::new(priced::parts(given).1));
         std::iter::once(self.model.as_path()).chain(prices)
+    }
+
+    /// What an answer is of: two of one file may be of different configurations.
+    fn told(&self) -> serde_json::Value {
+        let model = self.model.display().to_string();
+        let (prices, left_out) = (&self.prices, &self.leave_out);
+        json!({ "model": model, "prices": prices, "configuration": self.configuration, "scenario": self.scenario, "left_out": left_out })
     }
 
     /// A model in which nothing is secured in two ways at once.
@@ -329,7 +349,7 @@ impl Source {
         for (platform, prices) in measured {
             prices.lay(&platform, &mut model)?;
         }
-        match self.configuration.as_deref() {
+        match self.configuration.as_deref().map(str::trim) {
             None => Ok(model),
             Some("none") => Ok(model.plain()),
             Some(name) => model.configuration(name).map_err(failure),

@@ -56,6 +56,7 @@ fn nothing_that_is_read_is_replaced_and_two_results_need_two_files() {
     scene.write("queue.json", r#"{"net": {"places": [{"name": "p"}], "transitions": []}}"#);
     calibration(&scene, &[("sign rsa-2048", 9.0)]);
     std::os::unix::fs::symlink("model.toml", scene.path("link.csv")).unwrap();
+    std::os::unix::fs::symlink("here.json", scene.path("w.round-3.json")).unwrap();
     for (args, wanted) in [
         (&["cost", "choose", "model.toml", "--csv", "./model.toml"][..], "`--csv ./model.toml` would replace a file"),
         (&["cost", "choose", "model.toml", "--csv", "link.csv"], "would replace a file that is read here"),
@@ -65,6 +66,10 @@ fn nothing_that_is_read_is_replaced_and_two_results_need_two_files() {
         ),
         (&["cost", "choose", "model.toml", "--csv", "a", "--svg", "./a"], "`--csv` and `--svg` are both `./a`"),
         (&["cost", "what-if", "--calibration", "here.json", "--out", "here.json"], "`--out here.json` would replace"),
+        (
+            &["cost", "what-if", "--calibration", "w.round-3.json", "--out", "w.json", "--verify"],
+            "`--out w.round-3.json` would replace",
+        ),
         (&["model", "solve", "queue.json", "--states", "queue.json"], "`--states queue.json` would replace"),
         (&["model", "convert", "queue.json", "--to", "pnml", "--out", "queue.json"], "name another file"),
         (&["model", "draw", "queue.json", "--ask", "model.toml", "--out", "model.toml"], "would replace a file"),
@@ -452,7 +457,12 @@ fn a_setting_is_chosen_and_a_diagram_is_a_model() {
     scene.write("model.toml", MODEL);
     let diagram = scene.run(&["cost", "weave", "model.toml", "--as", "annotated"]);
     scene.write("model.mmd", diagram.split_once("--- stdout\n").unwrap().1.split("--- stderr").next().unwrap());
-    let solved = |file: &str| json_of(&scene.run(&["cost", "solve", file, "--output", "json"]));
+    let solved = |file: &str| {
+        let mut solved = json_of(&scene.run(&["cost", "solve", file, "--output", "json"]));
+        let of = solved.as_object_mut().unwrap().remove("of").unwrap();
+        assert_eq!((&of["model"], &of["left_out"], &of["configuration"]), (&json!(file), &json!([]), &json!(null)));
+        solved
+    };
     assert_eq!(solved("model.mmd"), solved("model.toml"));
 }
 

@@ -281,6 +281,8 @@ fn what_is_no_file_of_a_net_is_refused_before_it_is_read_for_ever() {
     for (args, why) in [
         (["--ask", pipe].as_slice(), "is no file, but a pipe or a device"),
         (&["--markings", "0"], "--markings"),
+        (&["--markings", "-1"], "invalid value '-1' for '--markings"),
+        (&["--memory", "0"], "invalid value '0' for '--memory"),
         (&["--time", "-1"], "`--time -1`: above 0"),
         (&["--states", "one", "--generator", "one"], "`--states` and `--generator` are both `one`"),
     ] {

@@ -89,7 +89,14 @@ pub(super) fn fails(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failure
     if wanted.one_down {
         fails.extend(it.down.iter().flat_map(|down| down.fails.iter().cloned()));
     }
-    for (constraint, wanted, got, why) in security::below(&wanted.minimum, model, &it.ways) {
+    fails.extend(of_security(&it.ways, wanted, model));
+    fails
+}
+
+/// Those of security, of which it needs no figure.
+pub(super) fn of_security(ways: &[usize], wanted: &Wanted, model: &Model) -> Vec<Failure> {
+    let mut fails: Vec<Failure> = Vec::new();
+    for (constraint, wanted, got, why) in security::below(&wanted.minimum, model, ways) {
         // What two levels demand is said once, and counts once.
         if fails.iter().all(|known| known.constraint != constraint || known.why != why) {
             fails.push(failure(constraint, wanted, got, why));

@@ -29,10 +29,13 @@ pub fn text(choice: &Choice) -> String {
     let (all, feasible) = (choice.settings.len(), choice.ranked.len());
     let unsolved: Vec<usize> =
         choice.rejected.iter().copied().filter(|index| choice.settings[*index].unsolved.is_some()).collect();
-    let missing = match unsolved.len() {
-        0 => String::new(),
-        many if feasible == 0 => format!(", {many} not solved"),
-        many => format!(", {many} not solved (each of which may come before the first choice)"),
+    let unknown = choice.settings.iter().filter(|it| it.is_unknown()).count();
+    let missing = match (unsolved.len(), unknown) {
+        (0, _) => String::new(),
+        (many, 0) => format!(", {many} not solved (which are less secure than is asked for)"),
+        (many, _) if feasible == 0 => format!(", {many} not solved"),
+        (many, of) if many == of => format!(", {many} not solved (each of which may come before the first choice)"),
+        (many, of) => format!(", {many} not solved ({of} of which may come before the first choice)"),
     };
     let _ = writeln!(text, "{all} settings, {feasible} can be chosen, {} on the front{missing}", choice.front.len());
     let simulated = choice.settings.iter().filter(|it| it.simulated.is_some()).count();
@@ -97,12 +100,15 @@ pub fn text(choice: &Choice) -> String {
         let _ = writeln!(text, "and {} more (all of them with --output json or --csv)", rejected.len() - NAMED);
     }
     if let Some(why) = unsolved.first().and_then(|index| choice.settings[*index].unsolved.as_ref()) {
-        let _ = writeln!(text, "\nnot solved, so nobody knows what they do:");
+        let _ = writeln!(text, "\nnot solved, so nobody knows how fast they are:");
         for index in unsolved.iter().take(NAMED) {
             let it = &choice.settings[*index];
             let _ = writeln!(text, "{}", it.setting.join("; "));
             if it.unsolved.as_ref() != Some(why) || unsolved.first() == Some(index) {
                 let _ = writeln!(text, "    {}", it.unsolved.as_deref().unwrap_or_default());
+            }
+            for fail in it.fails.iter().skip(1) {
+                let _ = writeln!(text, "    {}", fail.why);
             }
         }
         if unsolved.len() > NAMED {
@@ -116,7 +122,7 @@ pub fn text(choice: &Choice) -> String {
 fn nobody(choice: &Choice, text: &mut String) {
     let Some(nearest) = choice.rejected.first().map(|index| &choice.settings[*index]) else { return };
     let whys: Vec<&str> = nearest.fails.iter().map(|fail| fail.why.as_str()).collect();
-    let of = if choice.settings.iter().any(|it| it.unsolved.is_some()) { " that was solved" } else { "" };
+    let of = if choice.settings.iter().any(Outcome::is_unknown) { " that was solved" } else { "" };
     let _ = writeln!(text, "no setting{of} meets all constraints");
     let _ = writeln!(text, "the nearest: {}: {}", nearest.setting.join("; "), whys.join("; "));
     let _ = writeln!(text, "    {}", numbers(nearest));

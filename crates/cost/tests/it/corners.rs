@@ -1,6 +1,6 @@
 //! Settings chosen where a reduction, an order or an interval is easily wrong.
 
-use cost::choose::{Choice, Effort, Outcome, Wanted, check, choose, text};
+use cost::choose::{Choice, Effort, Minimum, Outcome, Wanted, check, choose, text};
 use cost::read::{Language, read};
 use cost::{Class, Fault, Model};
 use gspn::Limits;
@@ -374,8 +374,8 @@ fn what_would_never_be_full_has_no_bound() {
 fn a_setting_without_any_time_is_no_fault_of_the_others() {
     let workload = "[workload]\narrivals = \"1/s\"\nroom = 20\nthreads = 1\n[node.n]\nplatform = \"p\"\n";
     let work = "[[sequence.main]]\ndo = \"work\"\nby = \"c\"\ntime = \"0 s\"\nreturns = \"a\"\n";
-    let text = format!("{workload}{SIGNED}{work}");
-    let choice = chosen(&text, &Wanted::default()).unwrap();
+    let model = format!("{workload}{SIGNED}{work}");
+    let choice = chosen(&model, &Wanted::default()).unwrap();
     let none = the(&choice, "none");
     assert!(
         none.unsolved.as_ref().unwrap().starts_with("not solved: nothing in it takes time: give a step"),
@@ -383,7 +383,16 @@ fn a_setting_without_any_time_is_no_fault_of_the_others() {
     );
     assert_eq!((choice.ranked.len(), choice.rejected.len()), (1, 1));
     near(choice.settings[choice.ranked[0]].cores, 2e-6);
-    let fault = chosen(&text.replace("1 us", "0 s"), &Wanted::default()).unwrap_err();
+    assert!(none.is_unknown() && text(&choice).contains("1 not solved (each of which may come before"));
+    // How secure it is needs no figure.
+    let minimum = Minimum { strength: Some(256), ..Minimum::default() };
+    let choice = chosen(&model, &Wanted { minimum, ..Wanted::default() }).unwrap();
+    let none = the(&choice, "none");
+    let failed: Vec<&str> = none.fails.iter().map(|fail| fail.constraint.as_str()).collect();
+    assert_eq!((none.is_unknown(), failed), (false, vec!["unsolved", "min-strength"]));
+    let told = text(&choice);
+    assert!(told.contains("1 not solved (which are less secure") && told.contains("no setting meets all"), "{told}");
+    let fault = chosen(&model.replace("1 us", "0 s"), &Wanted::default()).unwrap_err();
     assert!(fault.class == Class::Invalid && fault.why.starts_with("nothing in it takes time"), "{fault}");
 }
 

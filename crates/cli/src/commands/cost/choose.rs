@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::{Args, ValueEnum};
-use cost::choose::{Minimum, Mode, SEED, Trial, Wanted, check, choose_told, csv, svg, text, trial};
+use cost::choose::{Minimum, Mode, Outcome, SEED, Trial, Wanted, check, choose_told, csv, svg, text, trial};
 use cost::quantity;
 use gspn::Budget;
 use serde_json::json;
@@ -89,7 +89,7 @@ pub(crate) struct Choose {
     min_level: Option<u32>,
 
     /// Solve this many settings, picked by chance, once more by their whole nets, and say how far that is from what was said
-    #[arg(long, default_value_t = 0, value_name = "COUNT")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 0, value_name = "COUNT")]
     check: usize,
 
     /// Run the first choice, request by request as chance has it, and hold what was said of it against that
@@ -97,7 +97,7 @@ pub(crate) struct Choose {
     verify: bool,
 
     /// Of the random numbers of `--verify`; another seed makes another run
-    #[arg(long, default_value_t = SEED, requires = "verify", value_name = "NUMBER")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = SEED, requires = "verify", value_name = "NUMBER")]
     seed: u64,
 
     /// Write all settings to this file as CSV
@@ -163,6 +163,7 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
         write(path, &svg(&choice))?;
     }
     let (mut said, mut answer) = (paragraphs(&text(&choice)), json!(choice));
+    answer["of"] = args.source.told();
     match checked {
         Ok(checked) => {
             if !checked.is_empty() {
@@ -197,8 +198,7 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
         }
         None => {}
     }
-    // Nobody knows whether one that was not solved could be chosen.
-    if choice.ranked.is_empty() && choice.settings.iter().any(|it| it.unsolved.is_some()) {
+    if choice.ranked.is_empty() && choice.settings.iter().any(Outcome::is_unknown) {
         return Ok(Answer::unavailable(said, answer));
     }
     Ok(Answer::verdict(!choice.ranked.is_empty(), said, answer))

@@ -21,7 +21,7 @@ pub(crate) struct Simulate {
     time: f64,
 
     /// Of the random numbers; another seed makes other runs
-    #[arg(long, default_value_t = SEED, value_name = "NUMBER")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = SEED, value_name = "NUMBER")]
     seed: u64,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn run(args: &Simulate) -> Result<Answer, Failure> {
     let model = args.source.read()?;
     let spend = Spend { markings: Limits::default().markings, time: args.time };
     let followed = spend.within(|budget| follow(&model, args.seed, budget))?;
-    Ok(taken(&weave(&model), shown(&followed), json!(followed)))
+    Ok(taken(&args.source, &weave(&model), shown(&followed), json!(followed)))
 }
 
 fn shown(followed: &Followed) -> String {

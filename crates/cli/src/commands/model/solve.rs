@@ -19,11 +19,23 @@ use crate::files;
 #[derive(Debug, Args)]
 struct Cost {
     /// The most markings, tangible and vanishing (a `limit` in the net counts if it is smaller)
-    #[arg(long, default_value_t = Limits::default().markings, value_name = "COUNT", value_parser = value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        default_value_t = Limits::default().markings,
+        value_name = "COUNT",
+        value_parser = value_parser!(u64).range(1..)
+    )]
     markings: u64,
 
     /// The most memory
-    #[arg(long, default_value_t = Limits::default().bytes >> 20, value_name = "MIB")]
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        default_value_t = Limits::default().bytes >> 20,
+        value_name = "MIB",
+        value_parser = value_parser!(u64).range(1..)
+    )]
     memory: u64,
 
     /// The most time (`30 s`, `2 min`; a number alone is seconds)
