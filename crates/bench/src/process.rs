@@ -1,11 +1,21 @@
-//! What a server process cost: processor time of all its threads, and its peak memory, as the kernel counts them.
+//! What a server process cost: processor time of all its threads, and its peak memory, as the kernel counts them. And how programs are ended.
 #![expect(clippy::disallowed_methods, reason = "the one file of this crate that reads the kernel's process accounts")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::clock::Stopwatch;
 
 /// The kernel's clock ticks a second, as it shows them to programs: 100 on every architecture that Linux has today.
 const TICKS: f64 = 100.0;
+
+/// Seconds in which programs end by themselves, and how often is looked whether they have.
+const PATIENCE: f64 = 3.0;
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Processor time of a process in seconds: user plus system, all its threads and children, those that ended too. It is
 /// told in hundredths of a second, so it wants runs of many seconds.
@@ -29,6 +39,20 @@ pub fn is_there(pid: u32) -> bool {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = text.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
     state.is_some_and(|state| !matches!(state, "Z" | "X"))
+}
+
+/// Tells programs to end (SIGINT), ends those that have not in [`PATIENCE`], and comes back when none is there any more.
+pub fn end_all(programs: &BTreeSet<u32>) {
+    let begun = Stopwatch::start();
+    let there = || programs.iter().copied().filter(|id| is_there(*id));
+    for (signal, patience) in [(Signal::INT, PATIENCE), (Signal::KILL, 2.0 * PATIENCE)] {
+        for program in there().filter_map(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+            let _gone = kill_process(program, signal);
+        }
+        while there().next().is_some() && begun.seconds() < patience {
+            std::thread::sleep(LOOK);
+        }
+    }
 }
 
 /// Peak resident memory of a process in bytes (`VmHWM`).

@@ -8,11 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-
-use crate::clock::Stopwatch;
 use crate::{files, process};
 
 /// Those that are there.
@@ -23,10 +19,6 @@ static STARTED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 /// How their names begin, and the file in each that its program holds.
 const PREFIX: &str = "trapkey-";
 const HELD: &str = ".held";
-
-/// Seconds in which programs end by themselves, and how often is looked whether they have.
-const PATIENCE: f64 = 3.0;
-const LOOK: Duration = Duration::from_millis(10);
 
 /// A folder that goes with this.
 #[derive(Debug)]
@@ -97,7 +89,7 @@ pub fn clear() {
     let there = there();
     // Whoever loses its files meanwhile complains, or leaves what it has elsewhere: PostgreSQL has shared memory.
     let started = started();
-    end_all(&started);
+    process::end_all(&started);
     for folder in there.iter() {
         // Who still writes into it may make a file while its others go; a second look finds that one, too.
         let _ = files::remove_folder(folder).or_else(|_| files::remove_folder(folder));
@@ -137,20 +129,6 @@ pub fn output(command: &mut Command) -> io::Result<Output> {
     child.wait_with_output()
 }
 
-/// Tells programs to end (SIGINT), ends those that have not in [`PATIENCE`], and comes back when none is there any more.
-fn end_all(programs: &BTreeSet<u32>) {
-    let begun = Stopwatch::start();
-    let there = || programs.iter().copied().filter(|id| process::is_there(*id));
-    for (signal, patience) in [(Signal::INT, PATIENCE), (Signal::KILL, 2.0 * PATIENCE)] {
-        for program in there().filter_map(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
-            let _gone = kill_process(program, signal);
-        }
-        while there().next().is_some() && begun.seconds() < patience {
-            std::thread::sleep(LOOK);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,7 +146,7 @@ mod tests {
         });
         let known: BTreeSet<u32> = all.iter().map(|(child, _)| child.id()).collect();
         assert!(known.is_subset(&started()));
-        end_all(&known);
+        process::end_all(&known);
         assert!(known.iter().all(|id| !process::is_there(*id)));
         let codes = all.each_mut().map(|(child, _)| child.wait().unwrap().code());
         assert_eq!(codes, [None, Some(7)], "each by itself");
