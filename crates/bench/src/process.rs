@@ -41,7 +41,7 @@ pub fn is_there(pid: u32) -> bool {
     state.is_some_and(|state| !matches!(state, "Z" | "X"))
 }
 
-/// Tells programs to end (SIGINT), ends those that have not in [`PATIENCE`], and comes back when none is there any more.
+/// Tells programs to end (SIGINT), ends those that have not in three seconds, and comes back when none is there any more.
 pub fn end_all(programs: &BTreeSet<u32>) {
     let begun = Stopwatch::start();
     let there = || programs.iter().copied().filter(|id| is_there(*id));

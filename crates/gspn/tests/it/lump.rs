@@ -109,6 +109,19 @@ fn one(place: usize, compare: Compare, count: u64) -> Condition {
     Condition { terms: vec![(place, compare, count)] }
 }
 
+/// What can be asked of each place and transition, in the long run and early.
+fn means(net: &Net, count: u64) -> Vec<Question> {
+    let mut all = Vec::new();
+    for at in [None, Some(0.4)] {
+        for place in 0..net.places().len() {
+            all.push(Question::MeanTokens { place, at });
+            all.push(Question::Probability { condition: one(place, Compare::LessOrEqual, count), at });
+        }
+        all.extend((0..net.transitions().len()).map(|transition| Question::Throughput { transition, at }));
+    }
+    all
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
@@ -116,15 +129,7 @@ proptest! {
     fn replicas_exchanged_or_not_have_the_same_answers((net, replicated) in nets(4..6), count in 0_u64..4) {
         let mut asks = Vec::new();
         let mut ask = |question| asks.push(Ask { id: format!("q{}", asks.len()), question });
-        for at in [None, Some(0.4)] {
-            for place in 0..net.places().len() {
-                ask(Question::MeanTokens { place, at });
-                ask(Question::Probability { condition: one(place, Compare::LessOrEqual, count), at });
-            }
-            for transition in 0..net.transitions().len() {
-                ask(Question::Throughput { transition, at });
-            }
-        }
+        means(&net, count).into_iter().for_each(&mut ask);
         for place in 0..net.places().len() {
             ask(Question::Bound { place });
         }
@@ -173,15 +178,7 @@ proptest! {
             let question = Question::Sensitivity { of: Box::new(of), by };
             asks.push(Ask { id: format!("q{}", asks.len()), question });
         };
-        for at in [None, Some(0.4)] {
-            for place in 0..net.places().len() {
-                ask(Question::MeanTokens { place, at });
-                ask(Question::Probability { condition: one(place, Compare::LessOrEqual, count), at });
-            }
-            for transition in 0..net.transitions().len() {
-                ask(Question::Throughput { transition, at });
-            }
-        }
+        means(&net, count).into_iter().for_each(&mut ask);
         for place in replicated..net.places().len() {
             ask(Question::PassageMean { condition: one(place, Compare::Less, count) });
         }
