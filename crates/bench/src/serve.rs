@@ -38,6 +38,8 @@ const TICK: Duration = Duration::from_millis(10);
 /// The control stream is silent for no longer than this: three heartbeats.
 const SILENCE: Duration = Duration::from_secs(3);
 
+/// How often is looked whether the ledger still takes records.
+const LOOK: Duration = Duration::from_millis(100);
 /// Audit records on their way to the ledger.
 const AUDIT_QUEUE: usize = 65_536;
 /// How briefly keys of a channel may live where that is told.
@@ -334,25 +336,26 @@ impl Names {
     }
 }
 
-/// Brings records to the ledger; who waits for one hears when it is written. Where such a one cannot be, the program ends: what a server without
+/// Brings records to the ledger; who waits for one hears when it is written. Where it takes none any more the program ends: what a server without
 /// its audit does is no measure of one that has it.
 async fn keep(mut records: mpsc::Receiver<AuditRequest>, ledger: Ledger) {
-    while let Some(AuditRequest { record, ack }) = records.recv().await {
-        match ack {
-            None => {
+    loop {
+        let asked = tokio::time::timeout(LOOK, records.recv()).await;
+        if !ledger.health().is_available() {
+            std::process::exit(3);
+        }
+        match asked {
+            // Most are waited for by nobody, and fail behind: that is looked for when there is none, too.
+            Err(_) => {}
+            Ok(None) => return,
+            Ok(Some(AuditRequest { record, ack: None })) => {
                 if let Err(error) = ledger.note(&record) {
                     tracing::error!(%error, "an audit record was lost");
                 }
             }
-            Some(ack) => {
+            Ok(Some(AuditRequest { record, ack: Some(ack) })) => {
                 let written = ledger.append(&record);
-                tokio::spawn(async move {
-                    let written = written.await.map(drop).map_err(|_| AuditUnavailable);
-                    if written.is_err() {
-                        std::process::exit(3);
-                    }
-                    ack.send(written)
-                });
+                tokio::spawn(async move { ack.send(written.await.map(drop).map_err(|_| AuditUnavailable)) });
             }
         }
     }
