@@ -25,7 +25,13 @@ use crate::distance::{States, TRIES};
 use crate::known::{ByState, Known};
 use crate::random::Random;
 use crate::scratch::Scratch;
+use crate::state::RUNS;
 use crate::{Failed, process};
+
+/// How much longer a round may take than the one before, which part of it steps and runs are at least, and what of that is left at least.
+const SPREAD: f64 = 1.03;
+const TIMED: f64 = 0.75;
+const LEAST: f64 = 0.5;
 
 /// What is done.
 #[derive(Debug, Clone, Serialize)]
@@ -36,7 +42,7 @@ pub struct Plan {
     pub seconds: f64,
     /// Seconds of timing one step.
     pub step_seconds: f64,
-    /// No round begins that would not end within so many seconds.
+    /// No round begins that would not end within so many seconds. Steps and runs are shorter where fewer rounds than a row needs would.
     pub limit: f64,
     /// Sizes of RSA keys.
     pub keys: Vec<u32>,
@@ -212,18 +218,35 @@ impl Place<'_> {
     ) -> Result<(), Failed> {
         let kinds: Vec<Kind> = self.databases.iter().map(|(kind, _)| *kind).collect();
         let mut rows = Scenario::all(&kinds, &self.plan.keys, &self.plan.clients);
-        let (mut random, mut longest) = (Random::new(1), 0.0_f64);
+        let (mut random, mut last, mut pace, mut plan) = (Random::new(1), 0.0_f64, 1.0_f64, self.plan.clone());
         let (mut states, mut known) = (States::new(Some(self.processors)), Known::default());
         for round in 1..=self.plan.rounds {
             let begun = watch.seconds();
-            if begun + longest > self.plan.limit {
+            if begun + last * SPREAD > plan.limit {
                 say(&format!("round {round} would take longer than there is time"));
                 break;
+            }
+            let wanted = plan.rounds.min(u32::try_from(RUNS).unwrap_or(u32::MAX)).saturating_sub(round - 1);
+            let shorter = (pace * shorter(last * SPREAD, wanted, plan.limit - begun)).max(LEAST);
+            if shorter < pace {
+                pace = shorter;
+                (plan.seconds, plan.step_seconds) = (self.plan.seconds * pace, self.plan.step_seconds * pace);
+                say(&format!(
+                    "for {wanted} more rounds to end in time, steps and runs are {:.0} % as long",
+                    pace * 100.0
+                ));
             }
             shuffle(&mut rows, &mut random);
             say(&format!("round {round} of {}", self.plan.rounds));
             let met = (&mut states, &mut known);
-            if let Err(error) = self.round(round, &rows, met, register, series, say) {
+            let place = Place {
+                plan: &plan,
+                keys: self.keys.clone(),
+                databases: self.databases.clone(),
+                launch: self.launch,
+                ..*self
+            };
+            if let Err(error) = place.round(round, &rows, met, register, series, say) {
                 if series.singles.is_empty() {
                     return Err(error);
                 }
@@ -233,7 +256,7 @@ impl Place<'_> {
                     .push(format!("round {round} after {} runs, and all later ones: {error}", series.singles.len()));
                 break;
             }
-            longest = longest.max(watch.seconds() - begun);
+            last = watch.seconds() - begun;
         }
         series.distances = states.distances();
         Ok(())
@@ -275,7 +298,9 @@ impl Place<'_> {
     ) -> Result<Vec<Foreseen>, Failed> {
         let of = known.each(|steps| calibration(steps, self.plan.quick))?;
         let steps = format!("c{}", register.number());
-        let more = json!({"distances": states.distances(), "states": of.of});
+        let Plan { seconds, step_seconds, .. } = self.plan;
+        let more =
+            json!({"distances": states.distances(), "states": of.of, "seconds": seconds, "step_seconds": step_seconds});
         register.write(Event::Calibrated, &steps, "steps", &more)?;
         let mut foreseen = Vec::new();
         let latest = of.latest;
@@ -367,9 +392,34 @@ impl Place<'_> {
     }
 }
 
+/// What is left of the times of steps and runs for so many rounds to end in so many seconds, if each would take so long: there must be enough of them.
+fn shorter(round: f64, rounds: u32, left: f64) -> f64 {
+    let share = left / (f64::from(rounds) * round);
+    // Programs take as long to start and to end.
+    if share < 1.0 { (1.0 - (1.0 - share) / TIMED).max(0.0) } else { 1.0 }
+}
+
 fn shuffle(rows: &mut [Scenario], random: &mut Random) {
     for place in (1..rows.len()).rev() {
         let other = random.below(u32::try_from(place).unwrap_or(u32::MAX - 1) + 1) as usize;
         rows.swap(place, other);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_are_as_short_as_ten_of_them_need() {
+        for (rule, round, rounds, left, wanted) in [
+            ("none was yet", 0.0, 10, 292.0, 1.0),
+            ("they end in time", 28.0, 9, 264.0, 1.0),
+            ("a tenth is too much, of three quarters", 30.0, 9, 243.0, 1.0 - 0.1 / 0.75),
+            ("there are enough", 30.0, 0, 20.0, 1.0),
+            ("nothing would do", 100.0, 9, 192.0, 0.0),
+        ] {
+            assert!((shorter(round, rounds, left) - wanted).abs() < 1e-12, "{rule}: {}", shorter(round, rounds, left));
+        }
     }
 }
