@@ -38,6 +38,13 @@ fn least(once: impl Fn() -> f64) -> f64 {
     (0..1_000).map(|_| once()).fold(f64::INFINITY, f64::min)
 }
 
+/// Nanoseconds of the clock that all programs of this machine have in common; it is never set.
+#[must_use]
+pub fn monotonic() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
 /// Whose processor time counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {

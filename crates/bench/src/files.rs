@@ -9,6 +9,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
+/// A folder in memory where there is one.
+#[must_use]
+pub fn memory() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
 /// Reads a file.
 ///
 /// # Errors
@@ -41,6 +48,16 @@ pub fn append_line(path: &Path, line: &str) -> io::Result<()> {
     }
     let broken = if last == *b"\n" { "" } else { "\n" };
     file.write_all(format!("{broken}{line}\n").as_bytes())
+}
+
+/// An empty file to which everything is written at its end, wherever that is by then.
+///
+/// # Errors
+/// It cannot be made.
+pub fn appended(path: &Path) -> io::Result<File> {
+    let file = fs::OpenOptions::new().create(true).append(true).open(path)?;
+    file.set_len(0)?;
+    Ok(file)
 }
 
 /// Lets `link` point at `target`, wherever it pointed before.

@@ -15,6 +15,7 @@ pub mod measures;
 pub mod nets;
 pub mod place;
 pub mod process;
+pub mod quiet;
 pub mod random;
 pub mod real;
 pub mod record;

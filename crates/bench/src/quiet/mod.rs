@@ -1,0 +1,339 @@
+//! When nobody else computes on the cores of two processors.
+//!
+//! A host lends the other thread of a core to somebody else, for milliseconds or seconds, and what takes a second then takes up to a half longer;
+//! nothing in the machine says so. So each processor is looked at every millisecond ([`probe`]), and of steps and of runs counts what
+//! lies between looks that found it as fast as it is when it has its core for itself. Looks are taken by the clock and know nothing of what steps
+//! and runs come to.
+
+mod came;
+mod probe;
+mod samples;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use came::{Came, LEAST};
+pub use probe::{Probes, quietest};
+pub use samples::{Samples, counting};
+
+use crate::{Failed, files};
+
+/// Nanoseconds from one look to the next.
+pub const PERIOD: u64 = 1_000_000;
+/// A look that comes so many nanoseconds after its time says nothing: somebody else had the processor itself.
+const LATE: u64 = 300_000;
+/// Times as long as usual from which on a look found somebody else on the core.
+const SLOW: f64 = 1.05;
+/// Nanoseconds until whoever worked before a look does so again, beside its loops.
+const SWITCH: u64 = 3_000;
+/// Nanoseconds after its time in which a look that comes as soon as it can may go on.
+const GOES_ON: u64 = 30_000;
+/// Bytes of a look in its file.
+const BYTES: usize = 24;
+
+/// One look at a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// When, nanoseconds of the monotonic clock.
+    pub at: u64,
+    /// Nanoseconds that the middle one of its loops took.
+    pub took: u32,
+    /// What the quickest looks of this processor took so far.
+    pub usual: u32,
+    /// Nanoseconds of processor time that those have used who are watched on it.
+    pub used: u64,
+}
+
+impl Look {
+    fn to_bytes(self) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        bytes[..8].copy_from_slice(&self.at.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.took.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.usual.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.used.to_le_bytes());
+        bytes
+    }
+
+    fn of(bytes: &[u8; BYTES]) -> Self {
+        let four = |from: usize| u32::from_le_bytes([bytes[from], bytes[from + 1], bytes[from + 2], bytes[from + 3]]);
+        let eight = |from: usize| u64::from(four(from)) | u64::from(four(from + 4)) << 32;
+        Self { at: eight(0), took: four(8), usual: four(12), used: eight(16) }
+    }
+
+    const fn tick(&self) -> u64 {
+        self.at / PERIOD
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.at % PERIOD <= LATE && f64::from(self.took) <= SLOW * f64::from(self.usual)
+    }
+}
+
+/// Where looks are written, for the programs that steps and runs consist of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Looks {
+    /// The folder of their files.
+    pub folder: PathBuf,
+    /// The processors whose looks count.
+    pub processors: Vec<usize>,
+}
+
+impl Looks {
+    /// Those at one of the processors.
+    #[must_use]
+    pub fn only(&self, processor: usize) -> Self {
+        Self { folder: self.folder.clone(), processors: vec![processor] }
+    }
+
+    fn file(&self, processor: usize) -> PathBuf {
+        self.folder.join(format!("looks-{processor}"))
+    }
+
+    /// What they found since they were begun anew.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn read(&self) -> Result<Quiet, Failed> {
+        let read = |processor: &usize| {
+            let bytes = files::read(&self.file(*processor))?;
+            Ok(bytes.as_chunks().0.iter().map(Look::of).collect())
+        };
+        Ok(Quiet::of(&self.processors.iter().map(read).collect::<Result<Vec<Vec<Look>>, Failed>>()?))
+    }
+}
+
+/// What lies between two looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Window {
+    /// By the looks at the first processor.
+    from: u64,
+    to: u64,
+    /// Processor time of who is watched on the first two processors, nanoseconds, by the looks at each.
+    used: [u64; 2],
+}
+
+/// The times in which nobody else computed on any of the processors.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quiet {
+    windows: Vec<Window>,
+    /// Those that follow each other at once, together.
+    stretches: Vec<(u64, u64)>,
+    /// The same of all windows with quiet looks at both ends, whatever the looks before and after found: mostly nobody computed in these, either.
+    calm: Vec<(u64, u64)>,
+    /// Nanoseconds that a look takes.
+    look: u64,
+}
+
+/// How much was quiet.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Part {
+    /// Seconds of whole windows.
+    pub seconds: f64,
+    /// Seconds of processor time of who was watched on each processor.
+    pub used: [f64; 2],
+}
+
+impl Quiet {
+    /// Of the looks at each processor, in their order. A window counts if the looks at both of its ends found all processors quiet, and those before
+    /// and after them: what begins or ends between two looks is seen by one of them only.
+    fn of(looks: &[Vec<Look>]) -> Self {
+        let first = looks.iter().filter_map(|looks| looks.first()).map(Look::tick).max();
+        let last = looks.iter().filter_map(|looks| looks.last()).map(Look::tick).min();
+        let (Some(first), Some(last)) = (first, last) else { return Self::default() };
+        let mut at = vec![0; looks.len()];
+        let mut next = |tick: u64| {
+            let mut quiet = Vec::with_capacity(looks.len());
+            for (looks, at) in looks.iter().zip(&mut at) {
+                *at += looks[*at..].iter().take_while(|look| look.tick() < tick).count();
+                quiet.extend(looks.get(*at).filter(|look| look.tick() == tick && look.is_quiet()));
+            }
+            (quiet.len() == looks.len()).then_some(quiet)
+        };
+        let usual = looks.iter().flatten().last().map_or(0, |look| look.usual);
+        let mut quiet = Self { look: u64::from(usual) * probe::LOOPS as u64 + SWITCH, ..Self::default() };
+        // The looks at the last four ticks.
+        let mut row: [Option<Vec<Look>>; 4] = Default::default();
+        for tick in first..=last {
+            row.rotate_left(1);
+            row[3] = next(tick);
+            if let [before, Some(from), Some(to), after] = &row {
+                lengthen(&mut quiet.calm, (from[0].at, to[0].at));
+                if before.is_some() && after.is_some() {
+                    quiet.add(from, to);
+                }
+            }
+        }
+        quiet
+    }
+
+    fn add(&mut self, from: &[Look], to: &[Look]) {
+        let mut window = Window { from: from[0].at, to: to[0].at, used: [0; 2] };
+        for (used, (from, to)) in window.used.iter_mut().zip(from.iter().zip(to)) {
+            *used = to.used.saturating_sub(from.used);
+        }
+        self.push(window);
+    }
+
+    fn push(&mut self, window: Window) {
+        lengthen(&mut self.stretches, (window.from, window.to));
+        self.windows.push(window);
+    }
+
+    /// The share of a span, in nanoseconds of the monotonic clock, that was quiet.
+    #[must_use]
+    pub fn share(&self, span: (u64, u64)) -> f64 {
+        share(&self.stretches, span)
+    }
+
+    /// The share of a span in which mostly nobody else computed.
+    fn calm(&self, span: (u64, u64)) -> f64 {
+        share(&self.calm, span)
+    }
+
+    /// Nanoseconds of a span in which both processors were looked at; outside of quiet windows they are as often.
+    fn looking(&self, (from, to): (u64, u64)) -> u64 {
+        // One that began a little before may still go on.
+        (to / PERIOD - from.saturating_sub(GOES_ON) / PERIOD) * self.look
+    }
+
+    /// The share of the quiet time at which something of so many nanoseconds could begin and be quiet to its end.
+    fn room(&self, length: u64) -> f64 {
+        let all: u64 = self.stretches.iter().map(|stretch| stretch.1 - stretch.0).sum();
+        let room: u64 = self.stretches.iter().map(|stretch| (stretch.1 - stretch.0).saturating_sub(length)).sum();
+        room as f64 / all.max(1) as f64
+    }
+
+    /// The windows that lie within a span, and nothing else.
+    #[must_use]
+    pub fn within(&self, (from, to): (u64, u64)) -> Self {
+        let mut quiet = Self { look: self.look, calm: self.calm.clone(), ..Self::default() };
+        let begin = self.windows.partition_point(|window| window.from < from);
+        self.windows[begin..].iter().take_while(|window| window.to <= to).for_each(|window| quiet.push(*window));
+        quiet
+    }
+
+    /// Nanoseconds of all windows in which both processors were looked at.
+    fn looks(&self) -> u64 {
+        self.windows.len() as u64 * self.look
+    }
+
+    /// All windows together.
+    #[must_use]
+    pub fn part(&self) -> Part {
+        let mut part = Part::default();
+        for window in &self.windows {
+            part.seconds += seconds(window.to - window.from);
+            for (all, used) in part.used.iter_mut().zip(window.used) {
+                *all += seconds(used);
+            }
+        }
+        part
+    }
+}
+
+/// With another stretch behind them.
+fn lengthen(stretches: &mut Vec<(u64, u64)>, (from, to): (u64, u64)) {
+    match stretches.last_mut() {
+        Some(last) if last.1 == from => last.1 = to,
+        _ => stretches.push((from, to)),
+    }
+}
+
+/// The share of a span that lies in stretches; of a moment all or nothing.
+fn share(stretches: &[(u64, u64)], (from, to): (u64, u64)) -> f64 {
+    let begin = stretches.partition_point(|stretch| stretch.1 <= from);
+    let within = stretches[begin..].iter().take_while(|stretch| stretch.0 < to.max(from + 1));
+    let part: u64 = within.map(|stretch| stretch.1.min(to.max(from + 1)) - stretch.0.max(from)).sum();
+    part as f64 / to.saturating_sub(from).max(1) as f64
+}
+
+/// What is said of the share of the time of runs that counts.
+#[must_use]
+pub fn said(share: f64) -> String {
+    format!(
+        "{:.0} % of the time of runs counts: by looks at the cores nobody else computed on them in it",
+        share * 100.0
+    )
+}
+
+/// What is said where nobody looked.
+#[must_use]
+pub fn unlooked(why: &str) -> String {
+    format!("all of the time of steps and runs counts, also while others compute on the cores: {why}")
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 * 1e-9
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Looks one tick after the other: `.` a quiet one, `!` one that found somebody, `~` one that came late, a blank where there was none. Who is
+    /// watched works a quarter of the time.
+    pub(super) fn looks(of: &str) -> Vec<Look> {
+        let look = |(tick, sign): (u64, char)| {
+            let at = PERIOD * (100 + tick) + if sign == '~' { LATE + 1 } else { 20_000 };
+            let took = if sign == '!' { 800 } else { 720 };
+            (sign != ' ').then_some(Look { at, took, usual: 700, used: at / 4 })
+        };
+        (0..).zip(of.chars()).filter_map(look).collect()
+    }
+
+    fn windows(quiet: &Quiet) -> Vec<u64> {
+        quiet.windows.iter().map(|window| window.from / PERIOD - 100).collect()
+    }
+
+    #[test]
+    fn what_counts_lies_between_looks_that_found_all_processors_quiet() {
+        for (rule, one, other, wanted) in [
+            ("all of it but its ends", "......", "......", &[1, 2, 3][..]),
+            ("one was not", "...!.......", "...........", &[5, 6, 7, 8]),
+            ("the other was not", "...........", ".....!.....", &[1, 2, 7, 8]),
+            ("one was late", "...........", ".....~.....", &[1, 2, 7, 8]),
+            ("one is missing", "..... .....", "...........", &[1, 2, 7, 8]),
+            ("one began later", "   ........", "...........", &[4, 5, 6, 7, 8]),
+            ("too short", "...", "...", &[]),
+            ("nobody looked", "", "......", &[]),
+        ] {
+            assert_eq!(windows(&Quiet::of(&[looks(one), looks(other)])), wanted, "{rule}");
+        }
+        assert_eq!(windows(&Quiet::of(&[looks("......")])), [1, 2, 3], "one processor");
+        assert_eq!(Quiet::of(&[]), Quiet::default());
+    }
+
+    #[test]
+    fn of_spans_counts_what_was_quiet() {
+        let quiet = Quiet::of(&[looks("......!......"), looks(".............")]);
+        assert_eq!(windows(&quiet), [1, 2, 3, 8, 9, 10]);
+        assert_eq!(quiet.stretches.len(), 2);
+        let at = |tick: u64| PERIOD * (100 + tick) + 20_000;
+        for (rule, from, to, share) in [
+            ("within one", at(1), at(3), 1.0),
+            ("from one to the other", at(3), at(9), 2.0 / 6.0),
+            ("none", at(5), at(7), 0.0),
+            ("half of a window", at(4) - PERIOD / 2, at(4) + PERIOD / 2, 0.5),
+            ("before all", 0, 10, 0.0),
+            ("a moment", at(2), at(2), 1.0),
+            ("a moment between them", at(6), at(6), 0.0),
+        ] {
+            assert!((quiet.share((from, to)) - share).abs() < 1e-12, "{rule}: {}", quiet.share((from, to)));
+        }
+        let within = quiet.within((at(1) + 1, at(10)));
+        assert_eq!(windows(&within), [2, 3, 8, 9], "whole ones");
+        let part = within.part();
+        assert!((part.seconds - 4e-3).abs() < 1e-12 && (part.used[0] - 1e-3).abs() < 1e-9, "{part:?}");
+        assert_eq!(quiet.within((at(5), at(7))).part(), Part::default());
+        assert_eq!(quiet.looking((at(1) - 30_000, at(3))), 3 * (7 * 700 + SWITCH), "three looks");
+        let room = |millis: u64| quiet.room(millis * PERIOD);
+        assert_eq!((room(0), room(1), room(3)), (1.0, 4.0 / 6.0, 0.0));
+    }
+
+    #[test]
+    fn a_look_is_the_same_in_its_file() {
+        let look = Look { at: u64::MAX - 5, took: 7, usual: u32::MAX, used: 1 << 40 };
+        assert_eq!(Look::of(&look.to_bytes()), look);
+    }
+}
