@@ -51,10 +51,13 @@ fn every_row_is_predicted_in_the_ledger_before_it_is_run() {
         assert_eq!(prediction.of, single.scenario.name());
         let (predicted, outcome) = (&single.prediction, &single.outcome);
         assert!(predicted.throughput > 0.0 && predicted.processor > 0.0 && predicted.p95 > 0.0, "{predicted:?}");
-        assert!(outcome.tags >= 2 * u64::from(single.scenario.clients) && outcome.processor > 0.0, "{outcome:?}");
-        assert!(outcome.p50 <= outcome.p95);
+        let (all, clients) = (outcome.all, f64::from(single.scenario.clients));
+        assert!(all.tags >= 2.0 * clients && all.processor > 0.0 && all.p50 <= all.p95, "{outcome:?}");
+        if let Some(quiet) = outcome.quiet {
+            assert!(quiet.seconds <= all.seconds && quiet.tags > 0.0 && quiet.processor > 0.0, "{outcome:?}");
+        }
         assert!(series.distances[single.state][0] > 0.0, "{:?}", series.distances);
-        assert_eq!(outcome.tags % u64::from(single.scenario.clients), 0, "as many of each client");
+        assert_eq!(all.tags % clients, 0.0, "as many of each client");
     }
     // What anybody can check with the ledger's own means.
     let ledger = store::verify(&folder.path().join("ledger"), None).unwrap();
@@ -64,8 +67,9 @@ fn every_row_is_predicted_in_the_ledger_before_it_is_run() {
     assert_eq!(report.rows.len(), 6 * databases);
     assert!(report.rows.iter().all(|row| !row.throughput.measurable), "one run says nothing");
     assert!(!report.throughput.met);
-    // Runs during which the host moved a processor away were taken once more.
-    let again = said.iter().filter(|line| line.ends_with("the machine changed its state meanwhile")).count();
+    // Runs during which the host moved a processor away, or lent both cores to others, were taken once more.
+    let whys = ["the machine changed its state meanwhile", "others computed on the cores nearly all of the time"];
+    let again = said.iter().filter(|line| whys.iter().any(|why| line.ends_with(why))).count();
     assert_eq!(report.abandoned.len(), again, "{:?}", report.abandoned);
     for used in ["sign rsa-2048", "read message-among-3", "write answer-after-15us-among-3"] {
         assert!(report.parameters.iter().any(|name| name == used), "{used}: {:?}", report.parameters);

@@ -12,6 +12,7 @@ use super::steps::{Beside, Spec, What};
 use super::{Configuration, Kind, Scenario, tag};
 use crate::distance::States;
 use crate::known::Known;
+use crate::quiet::{Probes, quietest};
 use crate::steps::{machine, versions};
 use crate::{Failed, clock};
 
@@ -59,6 +60,8 @@ pub struct Bench<'a> {
     pub seconds: f64,
     /// Shorter than it should be.
     pub quick: bool,
+    /// Who looks whether somebody else computes on the processors.
+    pub probes: Option<&'a Probes>,
 }
 
 /// Steps as a calibration.
@@ -110,7 +113,10 @@ impl Bench<'_> {
         let hears = after.is_some_and(Pause::is_asleep) || matches!(what, What::Insert(_));
         let waker = hears.then(|| waker.at());
         let seconds = self.seconds * it.times;
-        let spec = Spec { what, bytes, seconds, after, lines, waker, keys, database };
+        // What others have to do with is of both processors.
+        let looks =
+            self.probes.map(|probes| if it.is_alone() { probes.looks().only(it.at) } else { probes.looks().clone() });
+        let spec = Spec { what, bytes, seconds, after, lines, waker, keys, database, looks };
         self.launch.ask(it.at, "step", &spec)
     }
 }
@@ -127,6 +133,14 @@ struct Timed<'a> {
     after: Option<Pause>,
     lines: u32,
     database: &'a Path,
+}
+
+impl Timed<'_> {
+    /// Whether nothing happens on the other processor.
+    fn is_alone(&self) -> bool {
+        let others = matches!(self.what, What::Message(_) | What::Neighbour(..) | What::Insert(_));
+        !others && !self.after.is_some_and(Pause::is_asleep)
+    }
 }
 
 /// As most steps are: for as long as usual, with nothing between two of it but other work.
@@ -156,7 +170,7 @@ impl Steps<'_> {
     /// Times something, and keeps what was found as of the state in which it was; where the machine changed that meanwhile, it is timed again.
     fn take(&mut self, it: Timed<'_>) -> Result<(), Failed> {
         let Self { bench, states, known, waker, .. } = self;
-        let (state, found) = states.within(|| bench.ask(&it, waker))?;
+        let (state, found) = states.within(|| quietest(bench.probes, || bench.ask(&it, waker)))?;
         known.keep(state, found);
         Ok(())
     }
@@ -165,13 +179,14 @@ impl Steps<'_> {
     fn messages(&mut self, bytes: u64, lines: u32, after: Option<Pause>, times: f64) -> Result<(), Failed> {
         let told = Echo { lines, queued: after == Some(Pause::QUEUED) };
         let Self { bench, states, known, waker, organisation, store, .. } = self;
-        let (state, found) = states.within(|| {
+        let mut exchange = || {
             let echo = bench.launch.start(*store, "echo", &told)?;
             let message = timed(*organisation, What::Message(echo.at()), bytes);
             let found = bench.ask(&Timed { lines, after, times, ..message }, waker)?;
             echo.end()?;
             Ok(found)
-        })?;
+        };
+        let (state, found) = states.within(|| quietest(bench.probes, &mut exchange))?;
         known.keep(state, found);
         Ok(())
     }

@@ -42,8 +42,26 @@ impl Launch {
     /// # Errors
     /// It fails, or says something else.
     pub fn ask<T: DeserializeOwned>(&self, processor: usize, part: &str, told: &impl Serialize) -> Result<T, Failed> {
+        self.ask_seen(processor, part, told, |_| Ok(()))
+    }
+
+    /// The same; `seen` hears which process it is as soon as it has begun.
+    ///
+    /// # Errors
+    /// As [`Self::ask`] and `seen`.
+    pub fn ask_seen<T: DeserializeOwned>(
+        &self,
+        processor: usize,
+        part: &str,
+        told: &impl Serialize,
+        seen: impl FnOnce(u32) -> Result<(), Failed>,
+    ) -> Result<T, Failed> {
         let mut command = self.command(processor, part, told)?;
-        let output = scratch::output(command.stdin(Stdio::null())).map_err(|it| unstarted(&it))?;
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (child, _started) = scratch::start(command).map_err(|it| unstarted(&it))?;
+        let seen = seen(child.id());
+        let output = child.wait_with_output().map_err(|it| unstarted(&it))?;
+        seen?;
         let said = String::from_utf8_lossy(&output.stdout);
         let line = said.lines().last().filter(|_| output.status.success());
         let line = line.ok_or_else(|| format!("{part}: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
@@ -59,12 +77,13 @@ impl Launch {
         let (mut child, started) =
             scratch::start(command.stdin(Stdio::null()).stdout(Stdio::piped())).map_err(|it| unstarted(&it))?;
         let out = child.stdout.take().ok_or("no output")?;
-        let mut listening =
-            Listening { child, _started: started, out: BufReader::new(out), at: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        let (out, at) = (BufReader::new(out), SocketAddr::from(([127, 0, 0, 1], 0)));
+        let mut listening = Listening { child, _started: started, out, at, backend: None };
         let mut line = String::new();
         listening.out.read_line(&mut line)?;
         let ready: Ready = serde_json::from_str(&line).map_err(|_| format!("{part} does not come up"))?;
         listening.at.set_port(ready.port);
+        listening.backend = ready.backend;
         Ok(listening)
     }
 }
@@ -98,6 +117,7 @@ pub struct Listening {
     _started: Started,
     out: BufReader<ChildStdout>,
     at: SocketAddr,
+    backend: Option<u32>,
 }
 
 impl Listening {
@@ -105,6 +125,11 @@ impl Listening {
     #[must_use]
     pub const fn at(&self) -> SocketAddr {
         self.at
+    }
+
+    /// Its process, and the one that works for it.
+    pub fn processes(&self) -> impl Iterator<Item = u32> {
+        [Some(self.child.id()), self.backend].into_iter().flatten()
     }
 
     /// Waits until it has ended.

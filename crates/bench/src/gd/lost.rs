@@ -7,24 +7,28 @@ use cost::calibration::{Step, summary};
 use cost::reproduce::here::Pause;
 
 use super::disturb::Disturb;
-use super::steps::{BATCHES, step};
-use crate::clock::{Stopwatch, Whose};
-use crate::{Failed, place, record};
+use super::steps::{Spec, step};
+use crate::clock::{Stopwatch, Whose, monotonic};
+use crate::quiet::Samples;
+use crate::{Failed, place};
 
 /// A gap in a loop that does nothing but look at the clock, from which on somebody else had the processor.
 const GAP: f64 = 1.5e-6;
 /// Seconds until the other processor does what it is told to.
 const SETTLES: f64 = 1e-3;
+/// Times that it is alone and beside the other, and batches of what others take: short ones, for somebody else computes on a part of a long one.
+const TIMES: u32 = 10;
+const BATCHES: u32 = 25;
 
 /// Times an operation with the other processor at work and without, in turns, and gives the share of speed that is lost meanwhile.
 pub(super) fn neighbour(
-    seconds: f64,
+    spec: &Spec,
     processor: usize,
     algorithm: &str,
     op: &mut dyn FnMut() -> Result<(), Failed>,
 ) -> Result<Vec<Step>, Failed> {
     let (works, ends) = (AtomicBool::new(false), AtomicBool::new(false));
-    let shares = std::thread::scope(|scope| {
+    let [alone, beside] = std::thread::scope(|scope| {
         let other = scope.spawn(|| {
             let kept = place::keep_to(processor).map_err(|error| error.to_string());
             let mut disturb = Disturb::new();
@@ -37,33 +41,34 @@ pub(super) fn neighbour(
             }
             kept
         });
-        let mut shares = Vec::new();
-        let found = (0..2 * BATCHES).try_for_each(|_| {
-            let mut rate = |busy: bool| {
+        let mut times = [Samples::default(), Samples::default()];
+        let found = (0..TIMES).try_for_each(|_| {
+            for (samples, busy) in times.iter_mut().zip([false, true]) {
                 works.store(busy, Ordering::Relaxed);
                 let settles = Stopwatch::start();
                 while settles.seconds() < SETTLES {
                     op()?;
                 }
-                let (all, mut count) = (Stopwatch::start(), 0.0);
-                while count < 3.0 || all.seconds() < seconds / f64::from(4 * BATCHES) {
+                let (all, mut count) = (Stopwatch::start(), 0);
+                while count < 3 || all.seconds() < spec.seconds / f64::from(2 * TIMES) {
+                    let watch = Stopwatch::start();
                     op()?;
-                    count += 1.0;
+                    samples.push(watch.net());
+                    count += 1;
                 }
-                Ok::<f64, Failed>(count / all.seconds())
-            };
-            let (alone, beside) = (rate(false)?, rate(true)?);
-            shares.push(1.0 - beside / alone);
+            }
             Ok::<(), Failed>(())
         });
         ends.store(true, Ordering::Relaxed);
         other.join().map_err(|_| "the other processor's thread has ended")??;
-        found.map(|()| shares)
+        found.map(|()| times)
     })?;
-    // Each was interrupted as often as the other on the whole, not one by one.
-    let middle = record::median(&shares).ok_or("no time was measured")?.max(0.0);
-    let mut step = step("lose", algorithm, 0, &[middle, middle])?;
-    step.wall = summary(&[middle, middle]).ok_or("no time was measured")?;
+    let quiet = spec.quiet()?;
+    // Without what interrupted one of them, which is no part of it.
+    let mean = |times: Samples| Ok::<_, Failed>(step("lose", algorithm, 0, &times.counting(quiet.as_ref()))?.wall.mean);
+    let share = (1.0 - mean(alone)? / mean(beside)?).max(0.0);
+    let mut step = step("lose", algorithm, 0, &[share, share])?;
+    step.wall = summary(&[share, share]).ok_or("no time was measured")?;
     step.cpu = step.wall;
     Ok(vec![step])
 }
@@ -72,12 +77,12 @@ pub(super) fn neighbour(
 /// of it that the kernel's accounts do not have, either: what interrupts take it counts as work of whoever they interrupt.
 ///
 /// And how long each of the interruptions took: a step whose timings hold short ones has them already.
-pub(super) fn processor(seconds: f64) -> Result<Vec<Step>, Failed> {
-    let (mut shares, mut uncounted, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
+pub(super) fn processor(spec: &Spec) -> Result<Vec<Step>, Failed> {
+    let (mut shares, mut uncounted, mut gaps) = (Samples::default(), Samples::default(), Samples::default());
     for _ in 0..BATCHES {
-        let (all, before) = (Stopwatch::start(), Whose::Process.cpu());
+        let (from, all, before) = (monotonic(), Stopwatch::start(), Whose::Process.cpu());
         let (mut last, mut gone) = (0.0, 0.0);
-        while last < seconds / f64::from(BATCHES) {
+        while last < spec.seconds / f64::from(BATCHES) {
             let now = all.seconds();
             if now - last > GAP {
                 gone += now - last;
@@ -85,9 +90,13 @@ pub(super) fn processor(seconds: f64) -> Result<Vec<Step>, Failed> {
             }
             last = now;
         }
-        shares.push(gone / last);
-        uncounted.push((1.0 - (Whose::Process.cpu() - before) / all.seconds()).max(0.0));
+        let counted = (Whose::Process.cpu() - before) / all.seconds();
+        let span = (from, monotonic());
+        shares.add(span, gone / last);
+        uncounted.add(span, (1.0 - counted).max(0.0));
     }
+    let quiet = spec.quiet()?;
+    let [shares, uncounted, mut gaps] = [shares, uncounted, gaps].map(|it| it.counting(quiet.as_ref()));
     if gaps.is_empty() {
         gaps.push(0.0);
     }

@@ -13,16 +13,20 @@ use super::disturb::Disturb;
 use super::store::Ready;
 use super::wire::{Line, What};
 use crate::Failed;
-use crate::clock::{Stopwatch, Whose, looking};
+use crate::clock::{Stopwatch, Whose, looking, monotonic};
+use crate::quiet::Samples;
 
-/// Batches of which processor times are told.
-const BATCHES: u32 = 5;
+/// Batches of which processor times are told at least and at most, and exchanges of each.
+const BATCHES: (f64, f64) = (5.0, 20.0);
+const OF_BATCH: u32 = 10;
+/// Seconds of an exchange beside its pauses, about.
+const EXCHANGE: f64 = 25e-6;
 /// Messages of each line that do not count.
 const FIRST: usize = 3;
 
 /// Looks at the clock for an exchange that are none of a tag: between the write of its message and the read of the answer, of the processor of
-/// the organisation, and of the store. The organisation of a tag looks twice, too.
-const LOOKS: (f64, f64, f64) = (1.0, 2.0, 4.0);
+/// the organisation, and of the store. The organisation of a tag looks twice, too, and not for when that was.
+const LOOKS: (f64, f64, f64) = (1.0, 3.0, 4.0);
 
 /// How the two take turns; times are seconds of other work.
 #[derive(Debug, Clone, Copy, Default)]
@@ -81,28 +85,28 @@ pub(super) fn ask(body: &mut Vec<u8>, between: f64, then: f64) {
 }
 
 /// Samples of one size of message, seconds.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Found {
     /// Write of a message; the store sleeps.
-    pub write: Vec<f64>,
+    pub write: Samples,
     /// Read of a message that is there.
-    pub read: Vec<f64>,
+    pub read: Samples,
     /// Write of an answer; the organisation sleeps.
-    pub answer_write: Vec<f64>,
+    pub answer_write: Samples,
     /// Read of an answer that is there.
-    pub answer_read: Vec<f64>,
+    pub answer_read: Samples,
     /// Write of a message; the store is at work.
-    pub write_awake: Vec<f64>,
+    pub write_awake: Samples,
     /// Write of an answer; the organisation is at work.
-    pub answer_write_awake: Vec<f64>,
+    pub answer_write_awake: Samples,
     /// From before the write of the message until after the read of the answer, without what the store did between; both slept.
-    pub round: Vec<f64>,
+    pub round: Samples,
     /// Seconds that these took with all that was between them, in which one of the two waited for the other.
     pub waited: f64,
     /// Processor seconds of a write and a read of the organisation that slept between them, one value for each batch.
-    pub organisation: Vec<f64>,
+    pub organisation: Samples,
     /// The same of the store.
-    pub store: Vec<f64>,
+    pub store: Samples,
 }
 
 /// Exchanges messages of so many bytes with [`echo`] over so many lines in turn, for about so many seconds; with longer pauses between two of
@@ -121,22 +125,28 @@ pub fn exchange(with: SocketAddr, lines: u32, bytes: usize, seconds: f64, after:
         this.one(Way::default(), &mut |_, _, _, _| ())?;
     }
     this.each(both_sleep, 0.1 * seconds, |_, _, _, _| ())?;
-    for _ in 0..BATCHES {
+    let time = 0.6 * seconds;
+    let (least, most) = BATCHES;
+    let each = f64::from(OF_BATCH) * (EXCHANGE + both_sleep.before + both_sleep.between);
+    let batches = (time / each).floor().clamp(least, most);
+    for _ in 0..batches as u32 {
         let theirs = this.accounts()?;
         let (own, worked) = (Whose::Process.cpu(), this.worked);
-        let (watch, mut count) = (Stopwatch::start(), 0_u32);
-        this.each(both_sleep, 0.6 * seconds / f64::from(BATCHES), |write, _, round, told| {
+        let (watch, from, mut count) = (Stopwatch::start(), monotonic(), 0_u32);
+        this.each(both_sleep, time / batches, |write, _, round, told| {
             count += 1;
-            found.write.push(write);
-            found.answer_write.push(told.write);
-            found.round.push(round - told.between - LOOKS.0 * looking());
+            let now = monotonic();
+            found.write.until(now, write);
+            found.answer_write.until(now, told.write);
+            found.round.until(now, round - told.between - LOOKS.0 * looking());
         })?;
         let spent = Whose::Process.cpu() - own - (this.worked - worked);
         found.waited += watch.seconds();
+        let span = (from, monotonic());
         let end = this.accounts()?;
-        found.organisation.push((spent / f64::from(count) - LOOKS.1 * looking()).max(0.0));
+        found.organisation.add(span, (spent / f64::from(count) - LOOKS.1 * looking()).max(0.0));
         // The answer to the question for the accounts is one more.
-        found.store.push(((end - theirs) / f64::from(count + 1) - LOOKS.2 * looking()).max(0.0));
+        found.store.add(span, ((end - theirs) / f64::from(count + 1) - LOOKS.2 * looking()).max(0.0));
     }
     this.each(store_busy, 0.15 * seconds, |write, _, _, told| {
         found.write_awake.push(write);
@@ -148,9 +158,9 @@ pub fn exchange(with: SocketAddr, lines: u32, bytes: usize, seconds: f64, after:
     })?;
     // The other side tells of a write with its next answer, and the first of a way finds the other side as the way before left it.
     for samples in [&mut found.answer_write, &mut found.read, &mut found.write_awake] {
-        samples.drain(..1.min(samples.len()));
+        samples.skip(1);
     }
-    found.answer_write_awake.drain(..2.min(found.answer_write_awake.len()));
+    found.answer_write_awake.skip(2);
     Ok(found)
 }
 
@@ -168,7 +178,7 @@ impl Exchange {
     /// Exchanges messages for so long, at least ten; for each the write, the read, both with all between, and what the other side told.
     fn each(&mut self, way: Way, seconds: f64, mut seen: impl FnMut(f64, f64, f64, Told)) -> Result<(), Failed> {
         let (all, mut count) = (Stopwatch::start(), 0);
-        while count < 10 || all.seconds() < seconds {
+        while count < OF_BATCH || all.seconds() < seconds {
             count += 1;
             self.one(way, &mut seen)?;
         }
@@ -231,7 +241,7 @@ pub struct Echo {
 /// Anything that is not as it should be.
 pub fn echo(told: Echo) -> Result<(), Failed> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    println!("{}", serde_json::to_string(&Ready { port: listener.local_addr()?.port() })?);
+    println!("{}", serde_json::to_string(&Ready { port: listener.local_addr()?.port(), backend: None })?);
     std::io::stdout().flush()?;
     let mut disturb = if told.queued { Disturb::small() } else { Disturb::new() };
     let mut lines = (0..told.lines).map(|_| Line::accept(&listener)).collect::<Result<Vec<_>, _>>()?;

@@ -10,7 +10,8 @@ use super::store::Accounts;
 use super::wire::{Line, What};
 use super::{Configuration, Scenario, period, tag};
 use crate::Failed;
-use crate::clock::{Stopwatch, Whose};
+use crate::clock::{Stopwatch, Whose, monotonic};
+use crate::quiet::{LEAST as QUIET, Looks, Quiet};
 
 /// Seconds and tags of each client before anything counts.
 pub(super) const WARM: (f64, u64) = (0.05, 3);
@@ -31,14 +32,33 @@ pub struct Spec {
     pub keys: PathBuf,
     /// Where the store listens.
     pub store: SocketAddr,
+    /// Who looks whether somebody else computes on the processors.
+    pub looks: Option<Looks>,
 }
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Tags that were counted.
-    pub tags: u64,
-    /// From the first begun to the last stored.
+    /// Of all of it.
+    pub all: Figures,
+    /// Of the times in which nobody else computed on the processors, where somebody looked and they are enough.
+    pub quiet: Option<Figures>,
+}
+
+impl Outcome {
+    /// What predictions are compared with.
+    #[must_use]
+    pub fn counting(&self) -> &Figures {
+        self.quiet.as_ref().unwrap_or(&self.all)
+    }
+}
+
+/// Figures of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Tags that were stored; parts of one, where a part of its time counts.
+    pub tags: f64,
+    /// In so many seconds; of all of a run from the first begun to the last stored.
     pub seconds: f64,
     /// Processor seconds of both processes, the database's included.
     pub processor: f64,
@@ -100,38 +120,81 @@ pub fn run(spec: &Spec) -> Result<Outcome, Failed> {
     // Without keys there is nothing to agree on.
     let period = if encrypts { period(spec.reuse) } else { 0 };
     let mut organisation = Organisation { clients, keys, encrypts, period, text: String::new(), signature: Vec::new() };
-    let (before, _, _) = organisation.phase(WARM.0, WARM.1)?;
+    let before = organisation.phase(WARM.0, WARM.1)?.ends.len() as u64;
     let store = organisation.accounts(&[])?;
     let own = Whose::Process.cpu();
-    let (tags, seconds, mut times) = organisation.phase(spec.seconds, LEAST)?;
+    let run = organisation.phase(spec.seconds, LEAST)?;
     let processor = Whose::Process.cpu() - own;
     let end = organisation.accounts(&[1])?;
     let at_store = end.seconds - store.seconds;
+    let tags = run.ends.len() as u64;
     if end.tags != i64::try_from(before + tags)? {
         return Err(format!("{} tags were made, {} are stored", before + tags, end.tags).into());
     }
+    let quiet = spec.looks.as_ref().map(Looks::read).transpose()?;
+    let all = run.figures(processor + at_store, at_store).ok_or("a run without a tag")?;
+    Ok(Outcome { all, quiet: quiet.and_then(|quiet| run.quiet(&all, &quiet)) })
+}
+
+/// The tags of a phase.
+#[derive(Debug, Default)]
+struct Run {
+    /// Nanoseconds of the monotonic clock.
+    begun: u64,
+    /// When each was begun, by the same.
+    begins: Vec<u64>,
+    /// When each was stored.
+    ends: Vec<u64>,
+    /// Seconds of each but the first of a client, from the tag before of the same, with the place of its end.
+    times: Vec<(usize, f64)>,
+}
+
+impl Run {
+    /// Of all of it.
+    fn figures(&self, processor: f64, at_store: f64) -> Option<Figures> {
+        let seconds = (self.ends.last()? - self.begun) as f64 * 1e-9;
+        let times = self.times.iter().map(|(_, time)| *time).collect();
+        figures((self.ends.len() as f64, seconds), (processor, at_store), times)
+    }
+
+    /// Of what was quiet. Work goes on from the beginning of one tag to that of the next; of several clients the first tags are stored late, and the
+    /// last ones together.
+    fn quiet(&self, all: &Figures, quiet: &Quiet) -> Option<Figures> {
+        let (first, others) = self.begins.split_first()?;
+        let came = quiet.came(*first, others).filter(|came| came.part.seconds >= QUIET * all.seconds)?;
+        let [organisation, at_store] = came.part.used;
+        let times = came.times(self.times.iter().map(|(end, time)| (self.ends[*end], *time)));
+        figures((came.count, came.part.seconds), (organisation + at_store, at_store), times)
+    }
+}
+
+impl Figures {
+    /// Tags a second.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.tags / self.seconds
+    }
+
+    /// Processor seconds of a tag.
+    #[must_use]
+    pub fn of_tag(&self) -> f64 {
+        self.processor / self.tags
+    }
+}
+
+fn figures((tags, seconds): (f64, f64), (processor, at_store): (f64, f64), mut times: Vec<f64>) -> Option<Figures> {
     times.sort_by(f64::total_cmp);
     let at = |share: f64| times.get(((times.len() as f64 * share).ceil() as usize).max(1) - 1).copied();
-    let none = "a run without a tag";
-    Ok(Outcome {
-        tags,
-        seconds,
-        processor: processor + at_store,
-        at_store,
-        mean: times.iter().sum::<f64>() / times.len() as f64,
-        p50: at(0.5).ok_or(none)?,
-        p95: at(0.95).ok_or(none)?,
-    })
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    Some(Figures { tags, seconds, processor, at_store, mean, p50: at(0.5)?, p95: at(0.95)? })
 }
 
 impl Organisation {
     /// Makes tags for so long, and for each client at least so many, and as many for each as for any, of whole periods where it is more than
-    /// one: so keys are agreed on as often as they should be, however few tags there are. Gives how many, how long it took until the last was stored, and the time of each but the first
-    /// of a client.
-    fn phase(&mut self, seconds: f64, least: u64) -> Result<(u64, f64, Vec<f64>), Failed> {
-        let watch = Stopwatch::start();
-        let (mut tags, mut end, mut times) = (0, 0.0, Vec::new());
-        let count = self.clients.len() as u64;
+    /// one: so keys are agreed on as often as they should be, however few tags there are.
+    fn phase(&mut self, seconds: f64, least: u64) -> Result<Run, Failed> {
+        let (mut run, watch) = (Run { begun: monotonic(), ..Run::default() }, Stopwatch::start());
+        let count = self.clients.len();
         for client in &mut self.clients {
             (client.begun, client.before) = (0.0, client.made);
         }
@@ -141,23 +204,26 @@ impl Organisation {
             let wanted = if watch.seconds() < seconds { u64::MAX } else { whole(most, self.period) };
             let mut out = 0_u64;
             for index in 0..self.clients.len() {
+                let mut end = None;
                 let goes_on = self.clients[index].made - self.clients[index].before < wanted;
                 if self.turn(index, goes_on)? {
                     let client = &mut self.clients[index];
-                    end = watch.seconds();
-                    if tags >= count {
-                        times.push(end - client.begun);
+                    let now = watch.seconds();
+                    if run.ends.len() >= count {
+                        run.times.push((run.ends.len(), now - client.begun));
                     }
-                    client.begun = end;
-                    tags += 1;
+                    client.begun = now;
+                    run.ends.push(run.begun + (now * 1e9) as u64);
+                    end = run.ends.last().copied();
                 }
                 if goes_on && matches!(self.clients[index].state, State::Idle) {
+                    run.begins.push(end.unwrap_or_else(monotonic));
                     self.begin(index)?;
                 }
                 out += u64::from(!matches!(self.clients[index].state, State::Idle));
             }
             if out == 0 {
-                return Ok((tags, end, times));
+                return Ok(run);
             }
         }
     }

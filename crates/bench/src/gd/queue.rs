@@ -9,6 +9,7 @@ use super::message::{Told, ask};
 use super::wire::{Line, What};
 use crate::Failed;
 use crate::clock::Stopwatch;
+use crate::quiet::Samples;
 
 /// How many times the other work of the faster side the slower one has: little more, so that both are at work nearly all the time, as
 /// where tags without security come one after the other. Who sleeps meanwhile leaves lines of the caches to the other.
@@ -24,13 +25,13 @@ const TIMES: u32 = 5;
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     /// Write of a message; the store is at work, or sleeps.
-    pub write: [Vec<f64>; 2],
+    pub write: [Samples; 2],
     /// Read of a message that is there.
-    pub read: Vec<f64>,
+    pub read: Samples,
     /// Write of an answer; the organisation is at work, or sleeps.
-    pub answer_write: [Vec<f64>; 2],
+    pub answer_write: [Samples; 2],
     /// Read of an answer that is there.
-    pub answer_read: Vec<f64>,
+    pub answer_read: Samples,
 }
 
 struct Queue {

@@ -12,6 +12,7 @@ pub use self::show::{conclusions, html, svg, text};
 
 use super::Scenario;
 use super::launch::Launch;
+use super::organisation::Figures;
 use super::run::{Plan, Series, Single, measure};
 use crate::record::median;
 use crate::state::{self, Beside, Foreseen};
@@ -37,7 +38,7 @@ pub struct Cell {
     pub error: f64,
     /// Whether the interval is narrow enough.
     pub measurable: bool,
-    /// The error of all rounds, those that do not count with the others, and half of the interval of what was measured, %.
+    /// The error of all rounds and all of their time, what does not count with the rest, and half of the interval of what was measured, %.
     pub all: (f64, f64),
 }
 
@@ -179,21 +180,23 @@ fn row(singles: &[&Single], apart: &[u32], common: Option<usize>) -> Option<Row>
     let scenario = singles.first()?.scenario;
     let counted: Vec<&Single> = singles.iter().copied().filter(|single| !apart.contains(&single.round)).collect();
     let groups = state::alike(&counted, |single| single.state, common);
-    let cell = |predicted: fn(&Single) -> f64, measured: fn(&Single) -> f64, limit: f64| {
-        let values = |group: &[&Single], of: fn(&Single) -> f64| group.iter().map(|it| of(it)).collect::<Vec<_>>();
-        let whole = cell(&[values(singles, predicted)], &[values(singles, measured)], limit)?;
-        let of = |of: fn(&Single) -> f64| groups.iter().map(|group| values(group, of)).collect::<Vec<_>>();
+    let cell = |predicted: fn(&Single) -> f64, measured: fn(&Figures) -> f64, limit: f64| {
+        let foreseen = |group: &[&Single]| group.iter().map(|it| predicted(it)).collect::<Vec<_>>();
+        let came = |group: &[&Single]| group.iter().map(|it| measured(it.outcome.counting())).collect::<Vec<_>>();
+        let all = singles.iter().map(|it| measured(&it.outcome.all)).collect();
+        let whole = cell(&[foreseen(singles)], &[all], limit)?;
+        let of = |values: &dyn Fn(&[&Single]) -> Vec<f64>| groups.iter().map(|group| values(group)).collect::<Vec<_>>();
         // A row whose runs all lie apart stays a row, and is not measurable.
-        let cell = cell(&of(predicted), &of(measured), limit);
+        let cell = cell(&of(&foreseen), &of(&came), limit);
         Some(cell.map_or(Cell { measurable: false, ..whole.clone() }, |cell| Cell { all: whole.all, ..cell }))
     };
     Some(Row {
         scenario,
         name: scenario.name(),
         runs: groups.iter().map(Vec::len).sum(),
-        throughput: cell(|it| it.prediction.throughput, |it| it.outcome.tags as f64 / it.outcome.seconds, MEASURABLE)?,
-        processor: cell(|it| it.prediction.processor, |it| it.outcome.processor / it.outcome.tags as f64, MEASURABLE)?,
-        p95: cell(|it| it.prediction.p95, |it| it.outcome.p95, MEASURABLE)?,
+        throughput: cell(|it| it.prediction.throughput, Figures::rate, MEASURABLE)?,
+        processor: cell(|it| it.prediction.processor, Figures::of_tag, MEASURABLE)?,
+        p95: cell(|it| it.prediction.p95, |it| it.p95, MEASURABLE)?,
         predictions: singles.iter().map(|it| it.prediction_id.clone()).collect(),
         run_ids: singles.iter().map(|it| it.run_id.clone()).collect(),
     })
@@ -261,9 +264,9 @@ mod tests {
     fn singles(states: &[usize]) -> Vec<Single> {
         let single = |(round, state): (u32, &usize)| {
             let (tags, state) = ([100, 80, 60][*state], *state);
-            let time = 1.0 / tags as f64;
+            let time = 1.0 / f64::from(tags);
             let prediction = Prediction {
-                throughput: tags as f64 * if state == 0 { 1.01 } else { 1.05 },
+                throughput: f64::from(tags) * if state == 0 { 1.01 } else { 1.05 },
                 processor: time,
                 at_store: time,
                 p95: time,
@@ -271,8 +274,9 @@ mod tests {
                 store: 1.0,
                 parameters: Vec::new(),
             };
-            let outcome =
-                Outcome { tags, seconds: 1.0, processor: 1.0, at_store: 1.0, mean: time, p50: time, p95: time };
+            let (tags, seconds, processor, at_store) = (f64::from(tags), 1.0, 1.0, 1.0);
+            let all = Figures { tags, seconds, processor, at_store, mean: time, p50: time, p95: time };
+            let outcome = Outcome { all, quiet: None };
             let (prediction_id, run_id) = (format!("p{round}"), format!("r{round}"));
             let scenario = Scenario::all(&[super::super::Kind::Sqlite], &[2048], &[1])[0];
             Single { round, scenario, state, prediction_id, prediction, run_id, outcome }

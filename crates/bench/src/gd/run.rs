@@ -23,10 +23,11 @@ use crate::awake::Awake;
 use crate::clock::Stopwatch;
 use crate::distance::{States, TRIES};
 use crate::known::{ByState, Known};
+use crate::quiet::Probes;
 use crate::random::Random;
 use crate::scratch::Scratch;
 use crate::state::RUNS;
-use crate::{Failed, process};
+use crate::{Failed, files, process};
 
 /// How much longer a round may take than the one before, which part of it steps and runs are at least, and what of that is left at least.
 const SPREAD: f64 = 1.03;
@@ -73,16 +74,11 @@ impl Plan {
             clients: super::CLIENTS.to_vec(),
             reuse: 0.9,
             databases: vec![Kind::Sqlite, Kind::Postgres],
-            medium: memory(),
+            // How long a disk takes to sync is its own affair, and differs from one second to the next.
+            medium: files::memory(),
             quick,
         }
     }
-}
-
-/// A folder in memory where there is one: how long a disk takes to sync is its own affair, and differs from one second to the next.
-fn memory() -> PathBuf {
-    let memory = Path::new("/dev/shm");
-    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }
 
 /// One row in one round.
@@ -122,6 +118,8 @@ pub struct Series {
     pub unmeasured: Vec<String>,
     /// Share of the processors' time that the host gave to others meanwhile, as far as it tells.
     pub stolen: f64,
+    /// Why nobody looked whether others compute on the processors, where that is so: then all of the time counts.
+    pub unlooked: Option<String>,
     /// Every prediction and run of this folder, earlier series included.
     pub register: Vec<Entry>,
     /// Seconds for all of it.
@@ -143,6 +141,7 @@ struct Place<'a> {
     processors: (usize, usize),
     keys: PathBuf,
     databases: Vec<(Kind, PathBuf)>,
+    probes: Option<&'a Probes>,
 }
 
 /// Does it, with the register in `folder`; `say` hears how far it is.
@@ -162,6 +161,7 @@ pub fn measure(launch: &Launch, plan: &Plan, folder: &Path, say: &mut dyn FnMut(
         singles: Vec::new(),
         unmeasured: Vec::new(),
         stolen: 0.0,
+        unlooked: None,
         register: Vec::new(),
         seconds: 0.0,
     };
@@ -173,7 +173,9 @@ pub fn measure(launch: &Launch, plan: &Plan, folder: &Path, say: &mut dyn FnMut(
         Some(processors) => {
             let scratch = Scratch::below(&plan.medium)?;
             let server = server(plan, processors.1, &mut series.unmeasured);
-            let mut place = Place { launch, plan, processors, keys: scratch.path().to_owned(), databases: Vec::new() };
+            let probes = Probes::start().inspect_err(|error| series.unlooked = Some(error.to_string())).ok();
+            let (keys, probes) = (scratch.path().to_owned(), probes.as_ref());
+            let mut place = Place { launch, plan, processors, keys, databases: Vec::new(), probes };
             if plan.databases.contains(&Kind::Sqlite) {
                 place.databases.push((Kind::Sqlite, scratch.path().to_owned()));
             }
@@ -279,6 +281,7 @@ impl Place<'_> {
             databases: &self.databases,
             seconds: self.plan.step_seconds,
             quick: self.plan.quick,
+            probes: self.probes,
         };
         bench.calibrate(rows, states, known)?;
         for foreseen in self.foresee(round, rows, known, states, register)? {
@@ -361,6 +364,9 @@ impl Place<'_> {
             let why = match run {
                 Err(error) => error.to_string(),
                 Ok(_) if after != state => "the machine changed its state meanwhile".to_owned(),
+                Ok(Outcome { quiet: None, .. }) if self.probes.is_some() && attempt < TRIES => {
+                    "others computed on the cores nearly all of the time".to_owned()
+                }
                 Ok(outcome) => {
                     register.write(Event::Ended, &run_id, &name, &outcome)?;
                     let prediction = foreseen.of.at(state)?.clone();
@@ -383,10 +389,16 @@ impl Place<'_> {
         let database = at.map(|(_, folder)| folder.clone()).ok_or("this database is not there")?;
         let keys = self.keys.clone();
         let told = store::Spec { scenario: *row, keys: keys.clone(), database };
+        if let Some(probes) = self.probes {
+            probes.begin()?;
+        }
         let store = self.launch.start(self.processors.1, "store", &told)?;
+        let watch = |place, process| self.probes.map_or(Ok(()), |probes| probes.watch(place, process));
+        store.processes().try_for_each(|process| watch(1, process))?;
         let (reuse, seconds, at) = (self.plan.reuse, self.plan.seconds, store.at());
-        let told = organisation::Spec { scenario: *row, reuse, seconds, keys, store: at };
-        let outcome = self.launch.ask(self.processors.0, "organisation", &told)?;
+        let looks = self.probes.map(|probes| probes.looks().clone());
+        let told = organisation::Spec { scenario: *row, reuse, seconds, keys, store: at, looks };
+        let outcome = self.launch.ask_seen(self.processors.0, "organisation", &told, |process| watch(0, process))?;
         store.end()?;
         Ok(outcome)
     }

@@ -17,6 +17,7 @@ use super::waker::Hearer;
 use super::{Kind, accounts, lost, message, organisation, queue, tag};
 use crate::Failed;
 use crate::clock::{Stopwatch, Whose, looking};
+use crate::quiet::{Looks, Quiet, Samples};
 
 /// What is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +82,8 @@ pub struct Spec {
     pub keys: PathBuf,
     /// Where the database is.
     pub database: PathBuf,
+    /// Who looks whether somebody else computes on the processors that it needs.
+    pub looks: Option<Looks>,
 }
 
 /// Times it.
@@ -92,7 +95,7 @@ pub fn take(spec: &Spec) -> Result<Vec<Step>, Failed> {
     let keys = |bits| Keys::read(&spec.keys, Side::Organisation, bits);
     let step = |operation: &str, algorithm: &str, op: &mut dyn FnMut() -> Result<(), Failed>| {
         let named = format!("{algorithm}{}", spec.ending());
-        Ok(vec![step(operation, &named, spec.bytes, &timings(spec, op)?)?])
+        Ok(vec![step(operation, &named, spec.bytes, &timings(spec, op)?.counting(spec.quiet()?.as_ref()))?])
     };
     match spec.what {
         What::Generate => {
@@ -142,7 +145,7 @@ pub fn take(spec: &Spec) -> Result<Vec<Step>, Failed> {
         What::Message(with) if spec.after == Some(Pause::QUEUED) => queued(spec, with),
         What::Message(with) => messages(spec, with),
         What::Insert(kind) => Ok(vec![inserts(spec, kind, &content)?]),
-        What::Lost => lost::processor(spec.seconds),
+        What::Lost => lost::processor(spec),
         What::Neighbour(processor, beside) => besides(spec, processor, beside, &content),
     }
 }
@@ -152,6 +155,11 @@ impl Spec {
     fn ending(&self) -> String {
         let pause = self.after.map(Pause::ending).unwrap_or_default();
         if self.lines > 1 { format!("{pause}{}", among(self.lines)) } else { pause }
+    }
+
+    /// When nobody else computed on those processors.
+    pub(super) fn quiet(&self) -> Result<Option<Quiet>, Failed> {
+        self.looks.as_ref().map(Looks::read).transpose()
     }
 
     /// What passes the time before each timing.
@@ -204,8 +212,8 @@ impl Meanwhile {
 }
 
 /// Times an operation: each time alone, after other work.
-fn timings(spec: &Spec, op: &mut dyn FnMut() -> Result<(), Failed>) -> Result<Vec<f64>, Failed> {
-    let (mut meanwhile, mut times) = (spec.meanwhile()?, Vec::new());
+fn timings(spec: &Spec, op: &mut dyn FnMut() -> Result<(), Failed>) -> Result<Samples, Failed> {
+    let (mut meanwhile, mut times) = (spec.meanwhile()?, Samples::default());
     let warm = Stopwatch::start();
     for _ in 0..3 {
         op()?;
@@ -246,8 +254,9 @@ fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
     let after = spec.after.map(Pause::seconds);
     let found = message::exchange(with, spec.lines, usize::try_from(spec.bytes)?, spec.seconds, after)?;
     let bytes = spec.bytes;
-    let step = |operation: &str, algorithm: &str, bytes, times: &[f64]| {
-        step(operation, &format!("{algorithm}{}", spec.ending()), bytes, times)
+    let quiet = spec.quiet()?;
+    let step = |operation: &str, algorithm: &str, bytes, times: &Samples| {
+        step(operation, &format!("{algorithm}{}", spec.ending()), bytes, &times.counting(quiet.as_ref()))
     };
     let write = step("write", "message", bytes, &found.write)?;
     let read = step("read", "message", bytes, &found.read)?;
@@ -258,8 +267,8 @@ fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
     let round = step("exchange", "message", bytes, &found.round)?;
     let organisation = step("exchange", "organisation", bytes, &found.organisation)?;
     let store = step("exchange", "store", bytes, &found.store)?;
-    let away = away(&found.round, found.waited).ok_or("a step without a time")?;
-    let away = step("lose", "asleep", bytes, &[away, away])?;
+    let away = away(&found.round.counting(quiet.as_ref()), found.waited).ok_or("a step without a time")?;
+    let away = self::step("lose", &format!("asleep{}", spec.ending()), bytes, &[away, away])?;
     Ok(vec![write, read, answer_write, answer_read, write_awake, answer_awake, round, organisation, store, away])
 }
 
@@ -275,8 +284,9 @@ fn away(rounds: &[f64], waited: f64) -> Option<f64> {
 /// The short parts of messages where the next one waits already.
 fn queued(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
     let found = queue::exchange(with, spec.lines, usize::try_from(spec.bytes)?, spec.seconds, Pause::QUEUED.seconds())?;
-    let step = |operation: &str, algorithm: &str, times: &[f64]| {
-        step(operation, &format!("{algorithm}{}", spec.ending()), spec.bytes, times)
+    let quiet = spec.quiet()?;
+    let step = |operation: &str, algorithm: &str, times: &Samples| {
+        step(operation, &format!("{algorithm}{}", spec.ending()), spec.bytes, &times.counting(quiet.as_ref()))
     };
     let ([write_awake, write], [answer_awake, answer]) = (&found.write, &found.answer_write);
     Ok(vec![
@@ -293,7 +303,8 @@ fn queued(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
 fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut database = runtime.block_on(Database::open(kind, &spec.database))?;
-    let (mut meanwhile, mut times, mut processor, mut number) = (spec.meanwhile()?, Vec::new(), Vec::new(), 0);
+    let mut meanwhile = spec.meanwhile()?;
+    let (mut times, mut processor, mut number) = (Samples::default(), Vec::new(), 0);
     // The first ones find neither the memory nor the files that later ones use again.
     let warm = Stopwatch::start();
     while number < 20 || warm.seconds() < WARM {
@@ -314,12 +325,17 @@ fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
             times.push(watch.net());
         }
         let spent = Whose::Process.cpu() + of_backend(&database)? - before - worked;
-        // Each was looked at twice.
-        processor.push((spent / f64::from(count) - 2.0 * looking()).max(0.0));
+        // Each was looked at three times.
+        processor.push((spent / f64::from(count) - 3.0 * looking()).max(0.0));
     }
-    let mut step = step("store", &format!("{}{}", kind.word(), spec.ending()), spec.bytes, &times)?;
+    // Too few batches are quiet from beginning to end; how much of the time is the processor's is the same in all.
+    let counting = times.counting(spec.quiet()?.as_ref());
+    let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
+    let quicker = mean(&counting) / mean(times.all());
+    let processor: Vec<f64> = processor.iter().map(|seconds| seconds * quicker).collect();
+    let mut step = step("store", &format!("{}{}", kind.word(), spec.ending()), spec.bytes, &counting)?;
     step.left_out = 0;
-    step.wall = summary(&times).ok_or("no insert")?;
+    step.wall = summary(&counting).ok_or("no insert")?;
     step.cpu = summary(&processor).ok_or("no insert")?;
     Ok(step)
 }
@@ -327,9 +343,8 @@ fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
 /// What an operation loses beside a busy processor.
 fn besides(spec: &Spec, processor: usize, beside: Beside, content: &[u8]) -> Result<Vec<Step>, Failed> {
     let mut own = Disturb::new();
-    let lose = |algorithm: &str, op: &mut dyn FnMut() -> Result<(), Failed>| {
-        lost::neighbour(spec.seconds, processor, algorithm, op)
-    };
+    let lose =
+        |algorithm: &str, op: &mut dyn FnMut() -> Result<(), Failed>| lost::neighbour(spec, processor, algorithm, op);
     match beside {
         Beside::Other => lose("neighbour", &mut || {
             own.once();
@@ -360,8 +375,8 @@ const LONG: f64 = 100e-6;
 /// Seconds of such steps, and of inserts, before those that are timed, as in the runs.
 const WARM: f64 = organisation::WARM.0;
 
-/// Batches of which processor times are told.
-pub(super) const BATCHES: u32 = 5;
+/// Batches of inserts of which processor times are told.
+const BATCHES: u32 = 5;
 
 #[cfg(test)]
 mod tests {

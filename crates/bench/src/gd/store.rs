@@ -30,6 +30,9 @@ pub struct Spec {
 pub struct Ready {
     /// Where it listens, on loopback.
     pub port: u16,
+    /// The process that works for it, where there is one.
+    #[serde(default)]
+    pub backend: Option<u32>,
 }
 
 /// Its accounts.
@@ -61,7 +64,7 @@ pub fn run(spec: &Spec) -> Result<(), Failed> {
         _ => None,
     };
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    let ready = Ready { port: listener.local_addr()?.port() };
+    let ready = Ready { port: listener.local_addr()?.port(), backend: database.backend() };
     println!("{}", serde_json::to_string(&ready)?);
     std::io::stdout().flush()?;
     let mut connections = Vec::new();

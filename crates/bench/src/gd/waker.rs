@@ -83,7 +83,7 @@ const REQUEST: usize = 8 + 4;
 /// The system gives no connection, or somebody asks for too long an answer.
 pub fn serve() -> Result<(), Failed> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    println!("{}", serde_json::to_string(&Ready { port: listener.local_addr()?.port() })?);
+    println!("{}", serde_json::to_string(&Ready { port: listener.local_addr()?.port(), backend: None })?);
     std::io::stdout().flush()?;
     let (mut disturb, mut answer) = (Disturb::small(), Vec::new());
     loop {

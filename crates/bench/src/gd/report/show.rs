@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::{Cell, GOALS, Report, Row};
-use crate::state;
+use crate::gd::organisation::Outcome;
+use crate::{quiet, state};
 
 /// The report for a terminal.
 #[must_use]
@@ -73,6 +74,7 @@ pub fn conclusions(it: &Report) -> Vec<String> {
     lines.extend(state::unknown((it.throughput.measurable, it.rows.len()), rounds, it.wandered));
     lines.extend(state::said(&it.apart));
     lines.extend(state::met(&it.states, &it.series.distances));
+    lines.push(counting(it));
     lines.push(format!(
         "{} parameters, each a step timed by itself: {}; none is fitted",
         it.parameter_count,
@@ -93,6 +95,17 @@ pub fn conclusions(it: &Report) -> Vec<String> {
         series.stolen * 100.0
     ));
     lines
+}
+
+/// Of how much of the runs figures are.
+fn counting(it: &Report) -> String {
+    if let Some(why) = &it.series.unlooked {
+        return quiet::unlooked(why);
+    }
+    let of =
+        |seconds: fn(&Outcome) -> f64| it.series.singles.iter().map(|single| seconds(&single.outcome)).sum::<f64>();
+    let share = of(|outcome| outcome.counting().seconds) / of(|outcome| outcome.all.seconds);
+    quiet::said(share)
 }
 
 /// The report as one page that loads nothing.
