@@ -26,12 +26,13 @@ use ua_proto::crypto::SecurityPolicyId;
 use zeroize::Zeroizing;
 
 use crate::awake::Awake;
-use crate::clock::Stopwatch;
+use crate::clock::{Stopwatch, monotonic};
 use crate::distance::{States, TRIES};
 use crate::fixture::{self, Fixture};
 use crate::known::ByState;
 use crate::load::{Link, Way};
 use crate::measures::runtime;
+use crate::quiet::{LEAST, Probes, Quiet};
 use crate::random::Random;
 use crate::record::{half, median};
 use crate::state::{Beside, Foreseen};
@@ -141,6 +142,8 @@ pub struct Verdict {
     pub distances: Vec<[f64; 2]>,
     /// Share of the runs that were in each.
     pub states: Vec<f64>,
+    /// Share of the time of runs that counts: nobody else computed on the cores in it. None where nobody looked, and all of it does.
+    pub quiet: Option<f64>,
     /// Runs that did not come to their end, or not in the state in which they began, and were begun again.
     pub abandoned: Vec<Abandoned>,
     /// Rows without a run that counts: renewals alone were predicted to take all of a processor in the rounds that do. They are rows that do
@@ -198,10 +201,12 @@ pub fn verify(
     prediction: &Prediction,
     plan: Plan,
     words: &[String],
+    probes: Option<&Probes>,
     again: &mut Again<'_>,
     progress: &mut dyn FnMut(Told<'_>),
 ) -> Result<Verdict, Failed> {
-    let processors = place::pair();
+    let place = Place { processors: place::pair(), probes };
+    let processors = place.processors;
     let mut states = States::new(processors);
     let mut fixtures: BTreeMap<u32, Fixture> = BTreeMap::new();
     let mut all: Vec<Rounds> = prediction.rows.iter().map(|_| Rounds::default()).collect();
@@ -225,7 +230,7 @@ pub fn verify(
                 let server = server(row, &mut fixtures, kept.take(), words, processors)?;
                 let fixture = fixtures.get(&server.bits).ok_or("no keys")?;
                 let state = state()?;
-                let found = apart(row, fixture, &server.subject, plan, processors)?;
+                let found = apart(row, fixture, &server.subject, plan, place)?;
                 kept = Some(server);
                 Ok((state, found))
             };
@@ -258,7 +263,9 @@ pub fn verify(
     }
     let apart = (1..).zip(&counted).filter(|(_, counted)| !**counted).map(|(round, _)| round).collect();
     let rounds = counted.len();
-    Ok(Verdict { apart, rounds, wandered, distances, states: shares, abandoned, ..judged(rows, unrun) })
+    let (lasted, counted) = all.iter().fold((0.0, 0.0), |sum, row| (sum.0 + row.seconds.0, sum.1 + row.seconds.1));
+    let quiet = probes.map(|_| counted / lasted);
+    Ok(Verdict { apart, rounds, wandered, distances, states: shares, quiet, abandoned, ..judged(rows, unrun) })
 }
 
 /// Tells the state of the machine.
@@ -324,16 +331,19 @@ fn same<'a>(prediction: &'a Prediction, row: &Row) -> Option<&'a Row> {
     prediction.rows.iter().find(|other| of(other) == of(row))
 }
 
-/// A run, from a thread of its own: it keeps to its processor for good.
-fn apart(
-    row: &Row,
-    fixture: &Fixture,
-    subject: &Subject,
-    plan: Plan,
+/// Where runs are.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// The load generator's processor and the server's.
     processors: Option<(usize, usize)>,
-) -> Result<Found, Failed> {
+    /// Who looks at them.
+    probes: Option<&'a Probes>,
+}
+
+/// A run, from a thread of its own: it keeps to its processor for good.
+fn apart(row: &Row, fixture: &Fixture, subject: &Subject, plan: Plan, place: Place<'_>) -> Result<Found, Failed> {
     let run = || -> Result<Found, Failed> {
-        processors.map_or(Ok(()), |it| place::keep_to(it.0))?;
+        place.processors.map_or(Ok(()), |it| place::keep_to(it.0))?;
         runtime()?.block_on(async {
             let way = way(&row.setting, subject, fixture).await?;
             let sittings = if brief(&row.setting) { 1 } else { SITTINGS };
@@ -342,7 +352,7 @@ fn apart(
             let mut found = Found::default();
             for _ in 0..sittings {
                 let renewing = renewing(&row.setting, fixture, row.clients, plan)?;
-                let sitting = LocalSet::new().run_until(once(subject, &way, renewing, plan, processors)).await?;
+                let sitting = LocalSet::new().run_until(once(subject, &way, renewing, plan, place)).await?;
                 found.add(sitting, sittings);
             }
             Ok(found)
@@ -358,6 +368,8 @@ struct Rounds {
     singles: Vec<Single>,
     /// Sums of the runs.
     renewed: Renewed,
+    /// Their seconds, and how many of these count.
+    seconds: (f64, f64),
 }
 
 /// A run.
@@ -381,15 +393,18 @@ struct Figures {
 }
 
 impl Rounds {
-    fn add(&mut self, round: u32, state: usize, row: &Row, mut found: Found) -> Result<(), Failed> {
-        if found.answered == 0 {
+    fn add(&mut self, round: u32, state: usize, row: &Row, found: Found) -> Result<(), Failed> {
+        if found.all.answered == 0.0 {
             return Err("nothing was answered in the time".into());
         }
         self.renewed.keys += found.renewed.keys;
         self.renewed.tokens += found.renewed.tokens;
+        let (storm, all) = (found.storm, found.all.seconds);
+        let mut found = found.counting();
+        self.seconds = (self.seconds.0 + all, self.seconds.1 + found.seconds);
         found.waits.sort_by(f64::total_cmp);
         let (waits, at) = (&found.waits, (found.waits.len() * 95).div_ceil(100).max(1) - 1);
-        let (rate, answered) = (row.throughput.value, found.answered as f64);
+        let (rate, answered) = (row.throughput.value, found.answered);
         let predicted = Figures {
             rate,
             p95: row.response.p95.value,
@@ -397,7 +412,7 @@ impl Rounds {
             storm: row.storm_here.value,
         };
         let p95 = *waits.get(at).ok_or("nobody waited for an answer")?;
-        let measured = Figures { rate: answered / found.seconds, p95, cpu: found.cpu / answered, storm: found.storm };
+        let measured = Figures { rate: answered / found.seconds, p95, cpu: found.cpu / answered, storm };
         self.singles.push(Single { round, state, predicted, measured });
         Ok(())
     }
@@ -531,28 +546,77 @@ impl Renewing {
 /// What a run gave.
 #[derive(Debug, Default)]
 struct Found {
-    /// Requests that were answered while it counted, and for how many seconds it did.
-    answered: u64,
-    seconds: f64,
-    /// Seconds of processor time of the server meanwhile.
-    cpu: f64,
-    /// Seconds from a request to its answer.
-    waits: Vec<f64>,
+    /// While it counted.
+    all: Sums,
+    /// In the part of that in which nobody else computed on the processors, where somebody looked.
+    quiet: Sums,
     /// Seconds until all were connected.
     storm: f64,
     renewed: Renewed,
 }
 
+/// What is counted.
+#[derive(Debug, Default)]
+struct Sums {
+    /// Requests that were answered; a part of one, of which a part was done in these seconds.
+    answered: f64,
+    seconds: f64,
+    /// Seconds of processor time of the server meanwhile.
+    cpu: f64,
+    /// Seconds from a request to its answer.
+    waits: Vec<f64>,
+}
+
+impl Sums {
+    fn add(&mut self, more: Self) {
+        self.answered += more.answered;
+        self.seconds += more.seconds;
+        self.cpu += more.cpu;
+        self.waits.extend(more.waits);
+    }
+}
+
 impl Found {
     /// One of so many sittings.
     fn add(&mut self, sitting: Self, of: u32) {
-        self.answered += sitting.answered;
-        self.seconds += sitting.seconds;
-        self.cpu += sitting.cpu;
-        self.waits.extend(sitting.waits);
+        self.all.add(sitting.all);
+        self.quiet.add(sitting.quiet);
         self.storm += sitting.storm / f64::from(of);
         self.renewed.keys += sitting.renewed.keys;
         self.renewed.tokens += sitting.renewed.tokens;
+    }
+
+    /// What counts of it.
+    fn counting(self) -> Sums {
+        if self.quiet.seconds >= LEAST * self.all.seconds { self.quiet } else { self.all }
+    }
+}
+
+/// Answers of a sitting.
+#[derive(Debug, Default)]
+struct Answers {
+    count: u64,
+    /// When each of the first ones came, nanoseconds of the monotonic clock.
+    ends: Vec<u64>,
+    /// Seconds from its request to each of the same.
+    waits: Vec<f64>,
+}
+
+impl Answers {
+    fn push(&mut self, seconds: f64) {
+        self.count += 1;
+        if self.ends.len() < MOST {
+            self.ends.push(monotonic());
+            self.waits.push(seconds);
+        }
+    }
+
+    /// Of what came while it was quiet, since then; nothing where not each answer is known.
+    fn quiet(&self, begun: u64, quiet: &Quiet) -> Sums {
+        let came = quiet.came(begun, &self.ends).filter(|_| self.count == self.ends.len() as u64);
+        let Some(came) = came else { return Sums::default() };
+        let waits = came.times(self.ends.iter().copied().zip(self.waits.iter().copied()));
+        Sums { answered: came.count, seconds: came.without_looks(), cpu: came.part.used[1], waits }
     }
 }
 
@@ -569,7 +633,9 @@ async fn storm(ways: Vec<Way>) -> Result<(Vec<Link>, f64), Failed> {
 }
 
 /// Answers of one sitting beyond this are not kept one by one.
-const MOST_WAITS: usize = 200_000;
+const MOST: usize = 1_000_000;
+/// From when the server is watched until answers count.
+const SETTLES: Duration = Duration::from_millis(5);
 
 /// One sitting, with connections of its own: how messages of few clients meet each other stays for as long as their connections do, and is
 /// another way with others.
@@ -578,17 +644,17 @@ async fn once(
     way: &Way,
     mut renewing: Vec<Renewing>,
     plan: Plan,
-    processors: Option<(usize, usize)>,
+    place: Place<'_>,
 ) -> Result<Found, Failed> {
     let (ended, counted) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
     let mut renewed = Renewed::default();
     let polling = Awake::polling();
-    let (done, waits) = (Rc::new(Cell::new(0_u64)), Rc::new(RefCell::new(Vec::new())));
+    let answers = Rc::new(RefCell::new(Answers::default()));
     let (links, storm) = storm(renewing.iter_mut().map(|it| it.first(way)).collect()).await?;
     let mut tasks = Vec::new();
     for (client, (mut link, mut renewing)) in (0_u64..).zip(links.into_iter().zip(renewing)) {
         let (ended, counted) = (Rc::clone(&ended), Rc::clone(&counted));
-        let (done, waits) = (Rc::clone(&done), Rc::clone(&waits));
+        let answers = Rc::clone(&answers);
         tasks.push(tokio::task::spawn_local(async move {
             let mut random = Random::new(client + 1);
             let (mut since, mut tokens) = (Stopwatch::start(), 0_u32);
@@ -596,9 +662,8 @@ async fn once(
                 tokens += u32::from(renewing.keep_time(&mut link, &mut since).await?);
                 let watch = Stopwatch::start();
                 link.read(fixture::number(random.below(NODES))).await?;
-                done.set(done.get() + 1);
-                if counted.get() && waits.borrow().len() < MOST_WAITS {
-                    waits.borrow_mut().push(watch.seconds());
+                if counted.get() {
+                    answers.borrow_mut().push(watch.seconds());
                 }
             }
             let keys = link.renewals();
@@ -607,20 +672,31 @@ async fn once(
         }));
     }
     // Not while all connect: the server's threads for keys give way to whoever wants the processor, and would share it with those that work.
-    let awake = || processors.map_or_else(Awake::start, |(one, other)| Awake::on([one, other]));
+    let awake = || place.processors.map_or_else(Awake::start, |(one, other)| Awake::on([one, other]));
     let _awake = polling.map_or_else(awake, Ok)?;
     sleep(plan.warm_up).await;
+    if let Some(probes) = place.probes {
+        probes.begin()?;
+        // The load generator's processor time is nobody's.
+        probes.watch(1, subject.pid())?;
+        sleep(SETTLES).await;
+    }
     counted.set(true);
-    let (watch, cpu, first) = (Stopwatch::start(), subject.cpu()?, done.get());
+    let (begun, watch, cpu) = (monotonic(), Stopwatch::start(), subject.cpu()?);
     sleep(plan.time).await;
-    let (answered, seconds, cpu) = (done.get() - first, watch.seconds(), subject.cpu()? - cpu);
+    counted.set(false);
+    let (seconds, cpu) = (watch.seconds(), subject.cpu()? - cpu);
     ended.set(true);
+    let quiet = place.probes.map(|probes| probes.looks().read()).transpose()?;
     for task in tasks {
         let (keys, tokens) = task.await??;
         renewed.keys += f64::from(keys);
         renewed.tokens += f64::from(tokens);
     }
-    Ok(Found { answered, seconds, cpu, waits: waits.take(), storm, renewed })
+    let answers = answers.take();
+    let quiet = quiet.map(|quiet| answers.quiet(begun, &quiet)).unwrap_or_default();
+    let all = Sums { answered: answers.count as f64, seconds, cpu, waits: answers.waits };
+    Ok(Found { all, quiet, storm, renewed })
 }
 
 /// What rows say together.
@@ -633,8 +709,23 @@ fn judged(rows: Vec<Held>, unrun: Vec<Unrun>) -> Verdict {
     let enough = errors.len() * 5 >= (rows.len() + unrun.len()) * 4;
     let met = enough && worst.is_some_and(|it| it <= WORST) && median.is_some_and(|it| it <= MEDIAN);
     let (apart, abandoned, distances, states) = Default::default();
-    let (rounds, wandered, measurable) = (0, None, errors.len());
-    Verdict { measurable, rows, worst, median, bias, apart, rounds, wandered, distances, states, abandoned, unrun, met }
+    let (rounds, wandered, quiet, measurable) = (0, None, None, errors.len());
+    Verdict {
+        measurable,
+        rows,
+        worst,
+        median,
+        bias,
+        apart,
+        rounds,
+        wandered,
+        distances,
+        states,
+        quiet,
+        abandoned,
+        unrun,
+        met,
+    }
 }
 
 #[cfg(test)]
@@ -701,7 +792,8 @@ mod tests {
             difference: None,
         };
         let run = |rounds: &mut Rounds, round: u32, state: usize, (predicted, answered): (f64, u64)| {
-            let found = Found { answered, seconds: 1.0, waits: vec![0.5], ..Found::default() };
+            let all = Sums { answered: answered as f64, seconds: 1.0, cpu: 1.0, waits: vec![0.5] };
+            let found = Found { all, ..Found::default() };
             rounds.add(round, state, &Row { throughput: figure(predicted), ..row.clone() }, found).unwrap();
         };
         let mut rounds = Rounds::default();

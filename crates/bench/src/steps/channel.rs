@@ -75,14 +75,13 @@ pub(super) fn entries() -> Vec<Entry> {
 /// Something that takes microseconds, each time after the thread has slept.
 fn asleep(time: Duration, mut once: Once) -> Result<Timings, Failed> {
     let (mut between, watch) = (Between::asleep()?, Stopwatch::start());
-    let mut timings = Timings { batch: 1, cpu: Vec::new(), wall: Vec::new() };
+    let mut timings = Timings::of(1);
     while timings.cpu.len() < LEAST || watch.seconds() < time.as_secs_f64() {
         between.pass()?;
         let (done, seconds) = lap(&mut once);
         done?;
         if watch.seconds() > WARM_UP * time.as_secs_f64() {
-            timings.cpu.push(seconds);
-            timings.wall.push(seconds);
+            timings.push(seconds, seconds);
         }
     }
     Ok(timings)
@@ -100,7 +99,7 @@ fn reads(bed: &Bed, time: Duration, end: End, sessions: u32) -> Result<Timings, 
     }
     let mut between = if sessions == 1 { Between::asleep()? } else { Between::awake()? };
     let (mut random, watch) = (Random::new(1), Stopwatch::start());
-    let mut timings = Timings { batch: 1, cpu: Vec::new(), wall: Vec::new() };
+    let mut timings = Timings::of(1);
     // Both ends keep their buffers from message to message.
     let (mut request, mut answer) = (Vec::new(), Vec::new());
     while timings.cpu.len() < LEAST || watch.seconds() < time.as_secs_f64() {
@@ -123,8 +122,7 @@ fn reads(bed: &Bed, time: Duration, end: End, sessions: u32) -> Result<Timings, 
         pair.now.mono = pair.now.mono + Duration::from_micros(50);
         if warm {
             let seconds = if end == End::Server { served } else { asked + understood };
-            timings.cpu.push(seconds);
-            timings.wall.push(seconds);
+            timings.push(seconds, seconds);
         }
     }
     Ok(timings)

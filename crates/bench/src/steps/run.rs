@@ -13,6 +13,7 @@ use crate::awake::Awake;
 use crate::clock::{self, Stopwatch};
 use crate::distance::States;
 use crate::known::{ByState, Known};
+use crate::quiet::Probes;
 use crate::record::median;
 use crate::{Failed, process, scratch};
 
@@ -96,7 +97,7 @@ pub fn measure(
     let bed = Bed::make()?;
     let before = process::others();
     // As in the runs that predictions are held against.
-    let awake = Awake::start()?;
+    let (awake, probes) = (Awake::start()?, Probes::start().ok());
     let mut found: Vec<Vec<Timings>> = entries.iter().map(|_| Vec::new()).collect();
     let (mut done, all) = (0, entries.len() as u32 * plan.rounds);
     let (watch, mut measured) = (Stopwatch::start(), Duration::ZERO);
@@ -109,20 +110,21 @@ pub fn measure(
             let id = entries[index].id();
             progress(Told { done, all, step: &id });
             let time = plan.next((done, all - done), Duration::from_secs_f64(watch.seconds()), measured);
-            found[index].push(one(program, bed.folder(), &id, time)?);
+            found[index].push(one(program, bed.folder(), &id, time, probes.as_ref())?);
             done += 1;
             measured += time;
         }
     }
     let steps = entries.iter().zip(&found).map(|(entry, found)| step(entry, found)).collect::<Result<Vec<_>, _>>()?;
     // They have to have ended: their time is that of this process only then.
-    drop(awake);
+    drop((awake, probes));
     let others = before.zip(process::others()).map_or(0.0, |(before, after)| after.since(&before));
     Ok(calibration(steps, plan.quick, others))
 }
 
 /// Measures these steps once each, for the state in which the machine is ([`crate::distance`]), which is the same before and after. `known`
-/// has what was measured before in this state and in others, and keeps what is new; so there is a calibration for each state.
+/// has what was measured before in this state and in others, and keeps what is new; so there is a calibration for each state. Where somebody looks
+/// whether others compute on the processors, what was quiet counts.
 ///
 /// # Errors
 /// As [`measure`].
@@ -131,6 +133,7 @@ pub fn measure_again(
     program: &Program,
     states: &mut States,
     known: &mut Known,
+    probes: Option<&Probes>,
 ) -> Result<ByState<Calibration>, Failed> {
     let (bed, plan) = (Bed::make()?, Plan::MOMENT);
     let _awake = Awake::start()?;
@@ -138,7 +141,7 @@ pub fn measure_again(
     for (done, entry) in (0..).zip(entries) {
         let left = entries.len() as u32 - done;
         let time = plan.next((done, left), Duration::from_secs_f64(watch.seconds()), measured);
-        let (state, found) = states.within(|| one(program, bed.folder(), &entry.id(), time))?;
+        let (state, found) = states.within(|| one(program, bed.folder(), &entry.id(), time, probes))?;
         known.keep(state, vec![step(entry, &[found])?]);
         measured += time;
     }
@@ -155,8 +158,14 @@ fn calibration(steps: Vec<Step>, quick: bool, others: f64) -> Calibration {
     Calibration { schema, taken, machine, versions, quick, others, steps, laws }
 }
 
-/// One round of one step.
-fn one(program: &Program, bed: &Path, id: &str, time: Duration) -> Result<Timings, Failed> {
+/// One round of one step; what counts of it.
+fn one(program: &Program, bed: &Path, id: &str, time: Duration, probes: Option<&Probes>) -> Result<Timings, Failed> {
+    let Some(probes) = probes else { return timed(program, bed, id, time) };
+    probes.quietest(|| Ok(timed(program, bed, id, time)?.counting(&probes.looks().read()?)))
+}
+
+/// All of it.
+fn timed(program: &Program, bed: &Path, id: &str, time: Duration) -> Result<Timings, Failed> {
     let mut command = Command::new(&program.path);
     command.args(&program.words).arg(bed).arg(id).arg(time.as_micros().to_string());
     let output = scratch::output(command.stdin(Stdio::null()))?;
@@ -251,7 +260,7 @@ mod tests {
 
     #[test]
     fn what_was_interrupted_is_left_out_and_counted() {
-        let round = |cpu: &[f64]| Timings { batch: 4, cpu: cpu.to_vec(), wall: cpu.to_vec() };
+        let round = |cpu: &[f64]| Timings { cpu: cpu.to_vec(), wall: cpu.to_vec(), ..Timings::of(4) };
         let step = step(&entry(), &[round(&[1.0, 1.01, 0.99]), round(&[1.02, 0.98, 9.0])]).unwrap();
         assert_eq!((step.left_out, step.cpu.n, step.wall.n, step.bits), (1, 5, 6, Some(2_048)));
         assert!((step.cpu.mean - 1.0).abs() < 1e-9 && step.wall.max == 9.0);
@@ -260,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_round_that_is_slower_as_a_whole_is_a_moment_too() {
-        let round = |cpu: &[f64]| Timings { batch: 4, cpu: cpu.to_vec(), wall: cpu.to_vec() };
+        let round = |cpu: &[f64]| Timings { cpu: cpu.to_vec(), wall: cpu.to_vec(), ..Timings::of(4) };
         let step = step(&entry(), &[round(&[1.0; 4]), round(&[1.1; 3])]).unwrap();
         assert!(step.left_out == 3 && step.moments.len() == 2 && (step.moments[1] - 1.1).abs() < 1e-9, "{step:?}");
     }
@@ -268,7 +277,7 @@ mod tests {
     #[test]
     fn a_step_without_timings_is_an_error() {
         assert!(step(&entry(), &[]).is_err());
-        let none = Timings { batch: 1, cpu: vec![f64::NAN], wall: vec![1.0] };
+        let none = Timings { cpu: vec![f64::NAN], wall: vec![1.0], ..Timings::of(1) };
         assert!(step(&entry(), &[none]).is_err());
     }
 }

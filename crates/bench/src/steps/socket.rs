@@ -108,7 +108,7 @@ struct Meter {
 
 impl Meter {
     fn new(other: f64) -> Self {
-        let timings = Timings { batch: BATCH, cpu: Vec::new(), wall: Vec::new() };
+        let timings = Timings::of(BATCH);
         let disturb = Disturb::small();
         let (cpu, watch) = (Whose::Thread.cpu(), Stopwatch::start());
         Self { disturb, other, count: 0, cpu, watch, worked: 0.0, others: Vec::new(), timings }
@@ -120,8 +120,8 @@ impl Meter {
         self.count += 1;
         if self.count.is_multiple_of(BATCH) {
             let each = |seconds: f64| seconds / BATCH as f64;
-            self.timings.cpu.push(each(Whose::Thread.cpu() - self.cpu - self.worked).max(0.0));
-            self.timings.wall.push(each(self.watch.seconds()));
+            let cpu = each(Whose::Thread.cpu() - self.cpu - self.worked).max(0.0);
+            self.timings.push(cpu, each(self.watch.seconds()));
             self.others.push(each(self.worked));
             (self.cpu, self.watch, self.worked) = (Whose::Thread.cpu(), Stopwatch::start(), 0.0);
         }
@@ -129,16 +129,21 @@ impl Meter {
 
     /// What was counted while all connections were busy and warm, and the mean of the other work meanwhile.
     fn found(&self) -> Result<(Timings, f64), Failed> {
-        let Timings { batch, cpu, wall } = &self.timings;
+        let Timings { batch, cpu, wall, spans } = &self.timings;
         let from = (cpu.len() / 5).max(1);
-        let middle = |times: &[f64]| times.get(from..times.len().saturating_sub(1)).unwrap_or_default().to_vec();
-        let others = middle(&self.others);
+        let (cpu, wall, spans) = (middle(cpu, from), middle(wall, from), middle(spans, from));
+        let others = middle(&self.others, from);
         if others.is_empty() {
             return Err("too few messages".into());
         }
         let other = others.iter().sum::<f64>() / others.len() as f64;
-        Ok((Timings { batch: *batch, cpu: middle(cpu), wall: middle(wall) }, other))
+        Ok((Timings { batch: *batch, cpu, wall, spans }, other))
     }
+}
+
+/// All from here on but the last.
+fn middle<T: Copy>(all: &[T], from: usize) -> Vec<T> {
+    all.get(from..all.len().saturating_sub(1)).unwrap_or_default().to_vec()
 }
 
 fn exchange(connections: u32, size: usize, slower: Slower, of_server: bool, time: Duration) -> Result<Timings, Failed> {

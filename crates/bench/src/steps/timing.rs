@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Failed;
-use crate::clock::{Stopwatch, Whose};
+use crate::clock::{self, Stopwatch, Whose};
 use crate::gd::disturb::Disturb;
+use crate::quiet::{self, Quiet};
 
 /// Seconds that one timing should take at least: a thousand times what reading the clocks takes.
 const LONG: f64 = 0.5e-3;
@@ -26,6 +27,34 @@ pub struct Timings {
     pub cpu: Vec<f64>,
     /// Seconds on the clock.
     pub wall: Vec<f64>,
+    /// When each batch began and ended, nanoseconds of the monotonic clock.
+    pub spans: Vec<(u64, u64)>,
+}
+
+impl Timings {
+    /// Of batches of so many uses; none was taken yet.
+    #[must_use]
+    pub const fn of(batch: u64) -> Self {
+        Self { batch, cpu: Vec::new(), wall: Vec::new(), spans: Vec::new() }
+    }
+
+    /// A batch that has just ended, in seconds of a use.
+    pub fn push(&mut self, cpu: f64, wall: f64) {
+        let now = clock::monotonic();
+        self.cpu.push(cpu);
+        self.wall.push(wall);
+        self.spans.push((now.saturating_sub((wall * self.batch as f64 * 1e9) as u64), now));
+    }
+
+    /// Those that count: see [`quiet::counting`].
+    #[must_use]
+    pub fn counting(&self, quiet: &Quiet) -> Self {
+        let mut places = quiet::counting(&self.spans, quiet);
+        places.sort_unstable();
+        let of = |times: &[f64]| places.iter().filter_map(|place| times.get(*place)).copied().collect();
+        let spans = places.iter().map(|place| self.spans[*place]).collect();
+        Self { batch: self.batch, cpu: of(&self.cpu), wall: of(&self.wall), spans }
+    }
 }
 
 /// Seconds of other work between two steps of a message.
@@ -44,14 +73,13 @@ pub fn timed_among_others(time: Duration, mut once: super::Once) -> Result<Timin
         disturb.run(APART);
         once()?;
     }
-    let mut timings = Timings { batch: 1, cpu: Vec::new(), wall: Vec::new() };
+    let mut timings = Timings::of(1);
     while timings.cpu.len() < LEAST || watch.seconds() < time {
         disturb.run(APART);
         let wall = Stopwatch::start();
         once()?;
         let seconds = wall.net();
-        timings.cpu.push(seconds);
-        timings.wall.push(seconds);
+        timings.push(seconds, seconds);
     }
     Ok(timings)
 }
@@ -68,15 +96,14 @@ pub fn timed(time: Duration, whose: Whose, mut once: super::Once) -> Result<Timi
         uses += 1.0;
     }
     let batch = (LONG / (watch.seconds() / uses)).clamp(1.0, MOST).ceil() as u64;
-    let mut timings = Timings { batch, cpu: Vec::new(), wall: Vec::new() };
+    let mut timings = Timings::of(batch);
     while timings.cpu.len() < LEAST || watch.seconds() < time {
         let (wall, cpu) = (Stopwatch::start(), whose.cpu());
         for _ in 0..batch {
             once()?;
         }
         let cpu = whose.cpu() - cpu;
-        timings.cpu.push(cpu / batch as f64);
-        timings.wall.push(wall.seconds() / batch as f64);
+        timings.push(cpu / batch as f64, wall.seconds() / batch as f64);
     }
     Ok(timings)
 }
@@ -86,12 +113,11 @@ pub fn timed(time: Duration, whose: Whose, mut once: super::Once) -> Result<Timi
 /// # Errors
 /// What it says.
 pub fn timed_so_often(count: usize, mut once: super::Once) -> Result<Timings, Failed> {
-    let mut timings = Timings { batch: 1, cpu: Vec::new(), wall: Vec::new() };
+    let mut timings = Timings::of(1);
     for _ in 0..count {
         let (wall, cpu) = (Stopwatch::start(), Whose::Thread.cpu());
         once()?;
-        timings.cpu.push(Whose::Thread.cpu() - cpu);
-        timings.wall.push(wall.seconds());
+        timings.push(Whose::Thread.cpu() - cpu, wall.seconds());
     }
     Ok(timings)
 }

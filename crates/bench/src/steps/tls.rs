@@ -43,7 +43,7 @@ fn configs(bed: &Bed, key: &str, resumed: bool) -> Result<Configs, Failed> {
 /// One handshake after the other; the times of one end are kept.
 fn handshakes(configs: &Configs, server: bool, time: Duration) -> Result<Timings, Failed> {
     let watch = Stopwatch::start();
-    let mut timings = Timings { batch: 1, cpu: Vec::new(), wall: Vec::new() };
+    let mut timings = Timings::of(1);
     // The first has nothing to resume, the next are warm.
     for _ in 0..3 {
         handshake(configs)?;
@@ -51,8 +51,7 @@ fn handshakes(configs: &Configs, server: bool, time: Duration) -> Result<Timings
     while timings.cpu.len() < 3 || watch.seconds() < time.as_secs_f64() {
         let (at_client, at_server) = handshake(configs)?;
         let (cpu, wall) = if server { at_server } else { at_client };
-        timings.cpu.push(cpu);
-        timings.wall.push(wall);
+        timings.push(cpu, wall);
     }
     Ok(timings)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bench::distance::States;
 use bench::known::{ByState, Known};
+use bench::quiet::{self, Probes};
 use bench::steps::{Entry, Plan, Program, all, machine, measure, measure_again, versions};
 use bench::verify::{self, Told, Verdict, fingerprint};
 use clap::{Args, ValueEnum};
@@ -242,10 +243,14 @@ impl WhatIf {
         let entries: Vec<Entry> = all().into_iter().filter(|it| prediction.steps.contains(&it.name())).collect();
         let (grid, mut hashes) = (self.grid(), Vec::new());
         let mut known = Known::default();
+        let unlooked = |why: &bench::Failed| {
+            eprintln!("{}", quiet::unlooked(&why.to_string()));
+        };
+        let probes = Probes::start().inspect_err(unlooked).ok();
         let mut again = |round: u32, states: &mut States| {
             eprintln!("round {} of {}: {} steps are measured", round + 1, self.rounds, entries.len());
             let program = Program::own(&["cost", "step"]);
-            let ByState { of, latest } = measure_again(&entries, &program, states, &mut known)?;
+            let ByState { of, latest } = measure_again(&entries, &program, states, &mut known, probes.as_ref())?;
             let predicted = |newer: &Calibration| {
                 self.spend
                     .without_model(|budget| predict(&calibration.renewed(newer), &grid, None, budget))
@@ -283,7 +288,7 @@ impl WhatIf {
             }
             Told::Abandoned(it) => eprintln!("{}, {} clients: begun again: {}", it.setting.name(), it.clients, it.why),
         };
-        let verdict = verify::verify(prediction, plan, &words, &mut again, &mut progress)
+        let verdict = verify::verify(prediction, plan, &words, probes.as_ref(), &mut again, &mut progress)
             .map_err(|error| Failure::unavailable(format!("a row cannot be run: {error}")))?;
         Ok((verdict, hashes))
     }

@@ -1,5 +1,6 @@
 //! What `cost what-if` says in words: what each setting carries, how long its requests take, and how both held against runs.
 
+use bench::quiet;
 use bench::state;
 use bench::verify::{self, Unrun, Verdict};
 use cost::whatif::{Figure, Prediction, Setting};
@@ -95,7 +96,8 @@ pub(super) fn held(verdict: &Verdict) -> String {
     }
     let unknown = state::unknown((verdict.measurable, all), verdict.rounds, verdict.wandered);
     let met = state::met(&verdict.states, &verdict.distances);
-    for why in [unknown, state::said(&verdict.apart), met].into_iter().flatten() {
+    let quiet = verdict.quiet.map(quiet::said);
+    for why in [unknown, state::said(&verdict.apart), met, quiet].into_iter().flatten() {
         text.push_str(&format!("{why}\n"));
     }
     if let Some(first) = verdict.abandoned.first() {
