@@ -381,6 +381,8 @@ struct Single {
     state: usize,
     predicted: Figures,
     measured: Figures,
+    /// Requests a second of all of its time.
+    whole: f64,
 }
 
 /// Requests a second, and the other figures of [`Held`].
@@ -400,6 +402,7 @@ impl Rounds {
         self.renewed.keys += found.renewed.keys;
         self.renewed.tokens += found.renewed.tokens;
         let (storm, all) = (found.storm, found.all.seconds);
+        let whole = found.all.answered / all;
         let mut found = found.counting();
         self.seconds = (self.seconds.0 + all, self.seconds.1 + found.seconds);
         found.waits.sort_by(f64::total_cmp);
@@ -413,7 +416,7 @@ impl Rounds {
         };
         let p95 = *waits.get(at).ok_or("nobody waited for an answer")?;
         let measured = Figures { rate: answered / found.seconds, p95, cpu: found.cpu / answered, storm };
-        self.singles.push(Single { round, state, predicted, measured });
+        self.singles.push(Single { round, state, predicted, measured, whole });
         Ok(())
     }
 
@@ -434,8 +437,9 @@ impl Rounds {
             Beside::of(&all(|single| &single.predicted), &all(|single| &single.measured))
         };
         let both = |of| beside(&groups, of).map(|it| (it.predicted, it.measured));
-        let (rate, whole) =
-            (beside(&groups, |it| it.rate)?, beside(std::slice::from_ref(&self.singles), |it| it.rate)?);
+        let every = |of: fn(&Single) -> f64| [self.singles.iter().map(of).collect::<Vec<_>>()];
+        let whole = Beside::of(&every(|it| it.predicted.rate), &every(|it| it.whole))?;
+        let rate = beside(&groups, |it| it.rate)?;
         let errors = self.singles.iter().map(|single| single.predicted.rate / single.measured.rate - 1.0);
         let (errors, every): (Vec<f64>, _) = (errors.collect(), self.singles.len() as f64);
         Some(Held {

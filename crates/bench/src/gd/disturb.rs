@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 use aws_lc_rs::digest::{SHA512, digest};
 
-use crate::clock::{Stopwatch, looking};
+use crate::clock::{Stopwatch, Whose, looking};
 use crate::random::Random;
 
 /// Larger than the first cache for values of any processor that is around.
@@ -55,6 +55,15 @@ impl Disturb {
         }
     }
 
+    /// The same; gives seconds on the clock and of processor time, what it takes to ask for that with them: what others take of the processor
+    /// meanwhile is on the clock only.
+    pub fn work(&mut self, least: f64) -> (f64, f64) {
+        let (watch, before) = (Stopwatch::start(), Whose::Thread.cpu());
+        self.run(least);
+        let cpu = Whose::Thread.cpu() - before + Whose::Thread.looking();
+        (watch.seconds() + looking(), cpu)
+    }
+
     /// As much work each time, some microseconds.
     pub fn once(&mut self) {
         for at in self.bytes.iter_mut().step_by(64) {
@@ -76,5 +85,26 @@ impl Disturb {
 impl Default for Disturb {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_no_longer_by_the_processor_than_on_the_clock() {
+        let mut disturb = Disturb::new();
+        // What it takes to ask is found out when it is asked for.
+        disturb.work(1e-3);
+        let cpu = Whose::Thread.cpu();
+        let (mut clock, mut worked) = (0.0, 0.0);
+        for _ in 0..10 {
+            let (seconds, spent) = disturb.work(2e-3);
+            assert!(seconds >= 2e-3 && spent > 0.0);
+            (clock, worked) = (clock + seconds, worked + spent);
+        }
+        let cpu = Whose::Thread.cpu() - cpu;
+        assert!((worked / cpu - 1.0).abs() < 0.02 && worked < 1.02 * clock, "{worked} {cpu} {clock}");
     }
 }

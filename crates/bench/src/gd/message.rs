@@ -169,7 +169,7 @@ struct Exchange {
     /// Whose turn it is.
     next: usize,
     disturb: Disturb,
-    /// Seconds of other work so far.
+    /// Processor seconds of other work so far.
     worked: f64,
     body: Vec<u8>,
 }
@@ -188,7 +188,7 @@ impl Exchange {
     fn one(&mut self, way: Way, seen: &mut dyn FnMut(f64, f64, f64, Told)) -> Result<(), Failed> {
         ask(&mut self.body, way.between, way.then);
         if way.before > 0.0 {
-            self.worked += self.disturb.run(way.before);
+            self.worked += self.disturb.work(way.before).1;
         }
         let next = self.turn();
         let line = &mut self.lines[next];
@@ -196,7 +196,7 @@ impl Exchange {
         line.send(What::Tag, &[&self.body])?;
         let written = watch.net();
         if way.after > 0.0 {
-            self.worked += self.disturb.run(way.after);
+            self.worked += self.disturb.work(way.after).1;
         }
         let from = watch.seconds();
         let answer = line.expect(What::Stored)?;
@@ -257,13 +257,13 @@ pub fn echo(told: Echo) -> Result<(), Failed> {
                 continue;
             }
             let (between, then) = (number(body, 0)?, number(body, 1)?);
-            let between = if between > 0.0 { disturb.run(between) } else { 0.0 };
+            let (between, spent) = if between > 0.0 { disturb.work(between) } else { (0.0, 0.0) };
             let watch = Stopwatch::start();
             line.send(What::Stored, &[&between.to_le_bytes(), &read.to_le_bytes(), &write.to_le_bytes()])?;
             write = watch.net();
-            worked += between;
+            worked += spent;
             if then > 0.0 {
-                worked += disturb.run(then);
+                worked += disturb.work(then).1;
             }
         }
     }

@@ -168,6 +168,7 @@ pub fn measure(launch: &Launch, plan: &Plan, folder: &Path, say: &mut dyn FnMut(
     let before = process::stolen();
     match accounts::processors() {
         None => {
+            series.unlooked = Some("there is only one".into());
             series.unmeasured.push("every row: this program may use only one processor, the scenario has two".into())
         }
         Some(processors) => {
@@ -351,8 +352,12 @@ impl Place<'_> {
         say: &mut dyn FnMut(&str),
     ) -> Result<(), Failed> {
         let (row, name) = (foreseen.row, foreseen.row.name());
-        let mut state = states.now()?;
-        for attempt in 1..=TRIES {
+        let (mut state, mut was_loud) = (states.now()?, false);
+        for attempt in 1.. {
+            // One that was not quiet is no try.
+            if attempt > TRIES + u32::from(was_loud) {
+                break;
+            }
             let mut run_id = format!("r{}", foreseen.id.trim_start_matches('p'));
             if attempt > 1 {
                 run_id = format!("{run_id}.{attempt}");
@@ -364,7 +369,8 @@ impl Place<'_> {
             let why = match run {
                 Err(error) => error.to_string(),
                 Ok(_) if after != state => "the machine changed its state meanwhile".to_owned(),
-                Ok(Outcome { quiet: None, .. }) if self.probes.is_some() && attempt < TRIES => {
+                Ok(Outcome { quiet: None, .. }) if self.probes.is_some() && !was_loud => {
+                    was_loud = true;
                     "others computed on the cores nearly all of the time".to_owned()
                 }
                 Ok(outcome) => {

@@ -194,17 +194,17 @@ enum Meanwhile {
 }
 
 impl Meanwhile {
-    /// Lets it pass; gives how many seconds of it were work.
+    /// Lets it pass; gives how many processor seconds of it were work.
     fn pass(&mut self) -> Result<f64, Failed> {
         match self {
-            Self::Works(disturb, seconds) => Ok(disturb.run(*seconds)),
+            Self::Works(disturb, seconds) => Ok(disturb.work(*seconds).1),
             Self::Hears(hearer, disturb, seconds) => {
                 let (watch, before) = (Stopwatch::start(), Whose::Process.cpu());
                 hearer.hear()?;
                 // The message is a part of that time, or all of it; who waits for it does not work. What is asked here is no part of the step.
                 let worked = Whose::Process.cpu() - before + Whose::Process.looking() + 2.0 * looking();
                 let left = *seconds - watch.seconds();
-                Ok(worked + if left > 0.0 { disturb.run(left) } else { 0.0 })
+                Ok(worked + if left > 0.0 { disturb.work(left).1 } else { 0.0 })
             }
             Self::Sleeps(hearer, seconds) => hearer.sleep(*seconds).map(|()| 0.0),
         }

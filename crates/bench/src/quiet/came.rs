@@ -10,7 +10,7 @@ const LEAST_WEIGHT: f64 = 0.3;
 /// Times that were quiet which are enough: one in twenty of them is the longest.
 const ENOUGH: usize = 20;
 /// How often the longest find room for each time that those in the middle do, at least, if only those count that did.
-const ALIKE: f64 = 0.7;
+const ALIKE: f64 = 0.85;
 /// Times after which count and weight do not change any more.
 const TIMES: u32 = 6;
 
@@ -63,7 +63,7 @@ impl Came {
     /// Seconds of the quiet windows without the looks in them, in which nobody works.
     #[must_use]
     pub fn without_looks(&self) -> f64 {
-        (self.part.seconds - super::seconds(self.quiet.looks())).max(0.0)
+        (self.part.seconds - self.quiet.looks()).max(0.0)
     }
 
     /// Seconds that ended then, as if all of them had been quiet, and without the looks in them. Where long ones find room in quiet times nearly as often as
@@ -78,10 +78,10 @@ impl Came {
             let place = (lengths.len() as f64 * share) as usize;
             lengths.get(place.min(lengths.len().saturating_sub(1))).map_or(0.0, |length| self.quiet.room(*length))
         };
-        let without_looks = |span, seconds: f64| (seconds - super::seconds(self.quiet.looking(span))).max(0.0);
+        let without_looks = |span, seconds: f64| (seconds - self.quiet.looking(span)).max(0.0);
         if room(0.99) >= ALIKE * room(0.5) {
             let kept = spans.iter().filter(|(span, _)| self.quiet.share(*span) >= 1.0);
-            let kept = kept.filter(|(span, _)| span.1 - span.0 >= SHORT || self.quiet.looking(*span) == 0);
+            let kept = kept.filter(|(span, _)| span.1 - span.0 >= SHORT || self.quiet.looking(*span) <= 0.0);
             let kept: Vec<f64> = kept.map(|(span, seconds)| without_looks(*span, *seconds)).collect();
             if kept.len() >= ENOUGH {
                 return kept;

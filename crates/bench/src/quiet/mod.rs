@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use came::{Came, LEAST};
 pub use probe::{Probes, quietest};
-pub use samples::{Samples, counting};
+pub use samples::{Chosen, Samples, choose};
 
 use crate::{Failed, files};
 
@@ -27,8 +27,8 @@ const LATE: u64 = 300_000;
 const SLOW: f64 = 1.05;
 /// Nanoseconds until whoever worked before a look does so again, beside its loops.
 const SWITCH: u64 = 3_000;
-/// Nanoseconds after its time in which a look that comes as soon as it can may go on.
-const GOES_ON: u64 = 30_000;
+/// Nanoseconds after its time in which a look that comes as soon as it can is done.
+const GOES_ON: f64 = 30_000.0;
 /// Bytes of a look in its file.
 const BYTES: usize = 24;
 
@@ -191,10 +191,12 @@ impl Quiet {
         share(&self.calm, span)
     }
 
-    /// Nanoseconds of a span in which both processors were looked at; outside of quiet windows they are as often.
-    fn looking(&self, (from, to): (u64, u64)) -> u64 {
-        // One that began a little before may still go on.
-        (to / PERIOD - from.saturating_sub(GOES_ON) / PERIOD) * self.look
+    /// Seconds of a span in which both processors were looked at; outside of quiet windows they are as often.
+    #[must_use]
+    pub fn looking(&self, (from, to): (u64, u64)) -> f64 {
+        // Where in that time it is nobody knows.
+        let until = |moment: u64| (moment / PERIOD) as f64 + ((moment % PERIOD) as f64 / GOES_ON).min(1.0);
+        seconds(self.look) * (until(to) - until(from)).max(0.0)
     }
 
     /// The share of the quiet time at which something of so many nanoseconds could begin and be quiet to its end.
@@ -213,9 +215,9 @@ impl Quiet {
         quiet
     }
 
-    /// Nanoseconds of all windows in which both processors were looked at.
-    fn looks(&self) -> u64 {
-        self.windows.len() as u64 * self.look
+    /// Seconds of all windows in which both processors were looked at.
+    fn looks(&self) -> f64 {
+        seconds(self.windows.len() as u64 * self.look)
     }
 
     /// All windows together.
@@ -326,7 +328,14 @@ pub(super) mod tests {
         let part = within.part();
         assert!((part.seconds - 4e-3).abs() < 1e-12 && (part.used[0] - 1e-3).abs() < 1e-9, "{part:?}");
         assert_eq!(quiet.within((at(5), at(7))).part(), Part::default());
-        assert_eq!(quiet.looking((at(1) - 30_000, at(3))), 3 * (7 * 700 + SWITCH), "three looks");
+        let look = 7e-9 * 700.0 + 1e-9 * SWITCH as f64;
+        for (rule, from, to, looks) in [
+            ("three, of which one goes on", at(1) - 30_000, at(3), 2.0 + 2.0 / 3.0),
+            ("between two", at(1) + 10_000, at(2) - 20_000, 0.0),
+            ("a part of one", at(1) - 5_000, at(1) + 1_000, 0.2),
+        ] {
+            assert!((quiet.looking((from, to)) / look - looks).abs() < 1e-6, "{rule}: {}", quiet.looking((from, to)));
+        }
         let room = |millis: u64| quiet.room(millis * PERIOD);
         assert_eq!((room(0), room(1), room(3)), (1.0, 4.0 / 6.0, 0.0));
     }

@@ -23,6 +23,8 @@ use crate::{Failed, files, place};
 /// Nanoseconds of a loop, and how many a look consists of: the middle one is taken, so that an interrupt, which is in one of them, says nothing.
 const LOOP: f64 = 600.0;
 pub(super) const LOOPS: usize = 7;
+/// The most turns of a loop.
+const MOST_TURNS: f64 = 1e4;
 /// The longest that a loop is told to have taken, nanoseconds.
 const MOST: usize = 1 << 13;
 /// The share of looks that are as quick as usual ones at most.
@@ -33,8 +35,8 @@ const AGAIN: u64 = 64;
 /// The share of a step's time that is quiet if it is not taken again, and how often it is taken at most.
 const ENOUGH: f64 = 0.4;
 const TRIES: u32 = 3;
-/// Looks after which nobody looks any more: two hours.
-const LAST: u64 = 7_200_000;
+/// Looks after which each of those before counts half: two minutes.
+const FORGETS: u64 = 120_000;
 /// Times that one processor is looked at beside the other at work, and looks each time.
 const BESIDE: (usize, usize) = (40, 10);
 /// Seconds until the other does what it is told to.
@@ -64,8 +66,8 @@ impl Loop {
             watch.seconds()
         };
         let quickest = (0..100).map(once).fold(f64::INFINITY, f64::min);
-        // A thousandth to a thousand times as many.
-        Self((f64::from(turns) * LOOP * 1e-9 / quickest).clamp(1.0, 1e6) as u32)
+        // A clock that hardly moves says nothing of how long they took: no more than ten times as many.
+        Self((f64::from(turns) * LOOP * 1e-9 / quickest).clamp(1.0, MOST_TURNS) as u32)
     }
 
     /// Nanoseconds of the middle one of some.
@@ -97,6 +99,10 @@ impl Usual {
     /// What is usual, with this one.
     fn with(&mut self, took: u32) -> u32 {
         let place = (took as usize).min(MOST - 1);
+        if self.all >= FORGETS {
+            self.counts.iter_mut().for_each(|count| *count /= 2);
+            self.all = self.counts.iter().map(|count| u64::from(*count)).sum();
+        }
         self.counts[place] += 1;
         self.all += 1;
         if self.all <= FIRST {
@@ -139,9 +145,10 @@ impl Probes {
         let beside = beside(processors)?;
         if beside > SLOW {
             let percent = (beside - 1.0) * 100.0;
-            return Err(
-                format!("the two processors share a core: one is {percent:.0} % slower beside the other").into()
-            );
+            return Err(format!(
+                "one processor is {percent:.0} % slower beside the other at work: they may share a core"
+            )
+            .into());
         }
         let folder = Scratch::below(&files::memory())?;
         let looks = Looks { folder: folder.path().to_owned(), processors: vec![processors.0, processors.1] };
@@ -180,6 +187,12 @@ impl Probes {
     /// # Errors
     /// A file cannot be written.
     pub fn begin(&self) -> Result<(), Failed> {
+        if self.ends.load(Ordering::Relaxed) {
+            let folder = self.looks.folder.display();
+            return Err(
+                format!("looks at the processors could not be written any more ({folder}): is there room?").into()
+            );
+        }
         for (watched, file) in self.watched.iter().zip(&self.files) {
             locked(watched).clear();
             file.set_len(0)?;
@@ -264,7 +277,7 @@ fn look(
         return;
     }
     let (turns, mut usual, mut due) = (Loop::new(), Usual::new(), clock::monotonic());
-    for number in 1..=LAST {
+    for number in 1_u64.. {
         due = (due / PERIOD + 1) * PERIOD;
         let time =
             Timespec { tv_sec: (due / 1_000_000_000).cast_signed(), tv_nsec: (due % 1_000_000_000).cast_signed() };
@@ -274,7 +287,11 @@ fn look(
         let took = turns.look();
         let used = locked(watched).iter_mut().map(Account::used).sum();
         let look = Look { at, took, usual: usual.with(took), used };
-        if ends.load(Ordering::Relaxed) || file.write_all(&look.to_bytes()).is_err() {
+        if ends.load(Ordering::Relaxed) {
+            return;
+        }
+        if file.write_all(&look.to_bytes()).is_err() {
+            ends.store(true, Ordering::Relaxed);
             return;
         }
         if number == FIRST {
@@ -397,11 +414,13 @@ mod tests {
             ("one that is quicker is none", 500, 3, 720),
             ("slower ones change nothing", 1_000, 500, 720),
             ("but where nearly all are", 1_000, 5_000, 1_000),
+            ("for long", 1_000, 200_000, 1_000),
+            ("what was is forgotten", 1_500, 600_000, 1_500),
         ] {
             let last = (0..count).map(|_| usual.with(took)).last();
             assert_eq!(last, Some(wanted), "{rule}");
         }
-        assert_eq!(usual.with(u32::MAX), 1_000, "longer than anything that is told");
+        assert_eq!(usual.with(u32::MAX), 1_500, "longer than anything that is told");
     }
 
     #[test]

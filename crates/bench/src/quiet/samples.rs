@@ -7,8 +7,12 @@ use crate::clock;
 pub(super) const SHORT: u64 = super::PERIOD / 2;
 /// Quiet timings that are enough.
 const ENOUGH: usize = 16;
+/// Where most timings take longer, nanoseconds, hardly one is quiet, and those that are would be the short ones.
+const LONGEST: u64 = 20 * super::PERIOD;
 /// Long timings that are enough, and the part of them that counts where fewer were quiet from beginning to end.
 const FEW: usize = 6;
+/// The share of these that was quiet at least.
+const HALF: f64 = 0.5;
 const OF_LONG: usize = 4;
 
 /// Timings in the order in which they were taken.
@@ -60,33 +64,67 @@ impl Samples {
         &self.values
     }
 
-    /// Those that count: see [`counting`].
+    /// Those that count (see [`choose`]). Short ones stand there again and again until they are as many as there were, so that long ones are as rare.
     #[must_use]
     pub fn counting(&self, quiet: Option<&Quiet>) -> Vec<f64> {
         let Some(quiet) = quiet else { return self.values.clone() };
-        counting(&self.spans, quiet).into_iter().map(|place| self.values[place]).collect()
+        let Chosen { usual, of, long } = choose(&self.spans, quiet);
+        usual.iter().cycle().take(of).chain(&long).map(|place| self.values[*place]).collect()
     }
 }
 
-/// Places of the timings that count, of which these are the spans: the short ones that were quiet, where there are enough, again and again until they
-/// are as many as all short ones, and all long ones, which meet somebody more easily: what takes long would be too rare. Where most are long,
-/// those that were quiet from beginning to end, or where these are too few the quietest quarter. All where too few were quiet.
+/// Timings that count, by their places.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chosen {
+    /// Those that were quiet, of all that are not long.
+    pub usual: Vec<usize>,
+    /// How many of these there were; as many as stand there where nothing was long.
+    pub of: usize,
+    /// All long ones.
+    pub long: Vec<usize>,
+}
+
+impl Chosen {
+    /// Their places in order, each once: of long ones as large a part as of the others.
+    #[must_use]
+    pub fn once(self) -> Vec<usize> {
+        let Self { usual, of, long } = self;
+        let count = (long.len() * usual.len() + of / 2) / of.max(1);
+        let mut places: Vec<usize> = (0..count).map(|nth| long[nth * long.len() / count]).chain(usual).collect();
+        places.sort_unstable();
+        places
+    }
+}
+
+/// Which of timings with these spans count. Where they are short, by the one in the middle, those that were quiet, if there are enough, and of those that took
+/// twice as long, and longer than short ones do, all: they meet somebody more easily, and would be too rare. Where they are not short, those that were quiet
+/// from beginning to end, or where these are too few the quietest quarter; all of those that take very long. All where too few were quiet.
 #[must_use]
-pub fn counting(spans: &[(u64, u64)], quiet: &Quiet) -> Vec<usize> {
-    let (short, mut long): (Vec<usize>, Vec<usize>) =
-        (0..spans.len()).partition(|place| spans[*place].1 - spans[*place].0 < SHORT);
+pub fn choose(spans: &[(u64, u64)], quiet: &Quiet) -> Chosen {
+    let length = |place: usize| spans[place].1 - spans[place].0;
     let share = |place: &usize| quiet.share(spans[*place]);
-    if short.len() < long.len() {
-        long.sort_by(|one, other| share(other).total_cmp(&share(one)));
-        let whole = long.iter().take_while(|place| share(place) >= 1.0).count();
-        long.truncate(if whole >= FEW { whole } else { long.len().div_ceil(OF_LONG).max(FEW) });
-        return long;
+    let mut lengths: Vec<u64> = (0..spans.len()).map(length).collect();
+    lengths.sort_unstable();
+    let middle = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
+    let all = || Chosen { usual: (0..spans.len()).collect(), of: spans.len(), long: Vec::new() };
+    if middle < SHORT {
+        let (usual, long): (Vec<usize>, Vec<usize>) =
+            (0..spans.len()).partition(|place| length(*place) <= SHORT.max(2 * middle));
+        let of = usual.len();
+        let usual: Vec<usize> = usual.into_iter().filter(|place| share(place) >= 1.0).collect();
+        return if usual.len() < ENOUGH { all() } else { Chosen { usual, of, long } };
     }
-    let kept: Vec<usize> = short.iter().copied().filter(|place| share(place) >= 1.0).collect();
-    if kept.len() < ENOUGH {
-        return (0..spans.len()).collect();
+    if middle > LONGEST {
+        return all();
     }
-    kept.iter().copied().cycle().take(short.len()).chain(long).collect()
+    let mut usual: Vec<usize> = (0..spans.len()).collect();
+    usual.sort_by(|one, other| share(other).total_cmp(&share(one)));
+    let whole = usual.iter().take_while(|place| share(place) >= 1.0).count();
+    usual.truncate(if whole >= FEW { whole } else { usual.len().div_ceil(OF_LONG).max(FEW) });
+    if usual.last().is_none_or(|place| share(place) < HALF) {
+        return all();
+    }
+    Chosen { of: usual.len(), usual, long: Vec::new() }
 }
 
 #[cfg(test)]
@@ -123,6 +161,28 @@ mod tests {
         assert_eq!(samples.counting(Some(&Quiet::default())), samples.all(), "it was never quiet");
     }
 
+    /// What takes a little less than what is long takes a little more beside somebody else.
+    #[test]
+    fn how_long_one_took_does_not_say_whether_it_counts() {
+        let quiet = Quiet::of(&[looks(&"..........!!!!!".repeat(40))]);
+        for each in [0.3e-3, 0.45e-3, 0.49e-3, 0.51e-3, 0.7e-3, 1.5e-3] {
+            let (mut samples, mut now) = (Samples::default(), at(0));
+            while now < at(590) {
+                let loud = quiet.calm((now, now + 1)) < 1.0;
+                let time = if loud { 1.4 * each } else { each };
+                let end = now + (time * 1e9) as u64;
+                samples.add((now, end), time);
+                now = end;
+            }
+            let counting = samples.counting(Some(&quiet));
+            let mean = counting.iter().sum::<f64>() / counting.len() as f64;
+            let all = samples.all().iter().sum::<f64>() / samples.len() as f64;
+            assert!((mean / each - 1.0).abs() < 0.01 && all / each > 1.08, "{each}: {mean} {all}");
+            let once = choose(&samples.spans, &quiet).once();
+            assert!(once.len() < samples.len() && once.windows(2).all(|pair| pair[0] < pair[1]), "{each}");
+        }
+    }
+
     #[test]
     fn of_long_ones_count_those_that_were_quiet_or_the_quietest() {
         let quiet = Quiet::of(&[looks(&".".repeat(40)), looks(&format!("{}!{}", ".".repeat(30), ".".repeat(9)))]);
@@ -132,12 +192,18 @@ mod tests {
         }
         let of = |range: std::ops::Range<u32>| range.map(f64::from).collect::<Vec<_>>();
         assert_eq!(samples.counting(Some(&quiet)), of(1..28));
-        assert_eq!(samples.counting(Some(&Quiet::default())), of(0..8), "a quarter");
-        samples.skip(24);
-        assert_eq!((samples.len(), samples.is_empty()), (8, false));
-        assert_eq!(samples.counting(Some(&quiet)), of(24..30), "the quietest");
+        assert_eq!(samples.counting(Some(&Quiet::default())), samples.all(), "it was never quiet");
+        samples.skip(20);
+        assert_eq!((samples.len(), samples.is_empty()), (12, false));
+        assert_eq!(samples.counting(Some(&quiet)), of(20..28), "they are enough");
+        samples.skip(4);
+        assert_eq!(samples.counting(Some(&quiet)), samples.all(), "too few of the quietest are half quiet");
         samples.skip(5);
         assert_eq!(samples.counting(Some(&quiet)).len(), 3, "there are no more");
         assert!(Samples::default().counting(Some(&quiet)).is_empty());
+        for part in 0..9 {
+            samples.add((at(0), at(21 + part)), 1.0);
+        }
+        assert_eq!(samples.counting(Some(&quiet)), samples.all(), "keys are found now soon, now late");
     }
 }

@@ -13,7 +13,7 @@ use crate::awake::Awake;
 use crate::clock::{self, Stopwatch};
 use crate::distance::States;
 use crate::known::{ByState, Known};
-use crate::quiet::Probes;
+use crate::quiet::{self, Probes};
 use crate::record::median;
 use crate::{Failed, process, scratch};
 
@@ -96,8 +96,10 @@ pub fn measure(
 ) -> Result<Calibration, Failed> {
     let bed = Bed::make()?;
     let before = process::others();
+    // Before anybody keeps the processors awake: where that takes programs without end, none of them would be idle.
+    let probes = Probes::start().inspect_err(|why| eprintln!("{}", quiet::unlooked(&why.to_string()))).ok();
     // As in the runs that predictions are held against.
-    let (awake, probes) = (Awake::start()?, Probes::start().ok());
+    let awake = Awake::start()?;
     let mut found: Vec<Vec<Timings>> = entries.iter().map(|_| Vec::new()).collect();
     let (mut done, all) = (0, entries.len() as u32 * plan.rounds);
     let (watch, mut measured) = (Stopwatch::start(), Duration::ZERO);

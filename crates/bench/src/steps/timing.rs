@@ -46,14 +46,15 @@ impl Timings {
         self.spans.push((now.saturating_sub((wall * self.batch as f64 * 1e9) as u64), now));
     }
 
-    /// Those that count: see [`quiet::counting`].
+    /// Those that count (see [`quiet::choose`]), without the looks in their time on the clock.
     #[must_use]
     pub fn counting(&self, quiet: &Quiet) -> Self {
-        let mut places = quiet::counting(&self.spans, quiet);
-        places.sort_unstable();
-        let of = |times: &[f64]| places.iter().filter_map(|place| times.get(*place)).copied().collect();
+        let places = quiet::choose(&self.spans, quiet).once();
+        let looking = |place: usize| quiet.looking(self.spans[place]) / self.batch as f64;
+        let wall = places.iter().map(|place| (self.wall[*place] - looking(*place)).max(0.0)).collect();
+        let cpu = places.iter().map(|place| self.cpu[*place]).collect();
         let spans = places.iter().map(|place| self.spans[*place]).collect();
-        Self { batch: self.batch, cpu: of(&self.cpu), wall: of(&self.wall), spans }
+        Self { batch: self.batch, cpu, wall, spans }
     }
 }
 

@@ -74,7 +74,7 @@ pub fn conclusions(it: &Report) -> Vec<String> {
     lines.extend(state::unknown((it.throughput.measurable, it.rows.len()), rounds, it.wandered));
     lines.extend(state::said(&it.apart));
     lines.extend(state::met(&it.states, &it.series.distances));
-    lines.push(counting(it));
+    lines.extend(counting(it));
     lines.push(format!(
         "{} parameters, each a step timed by itself: {}; none is fitted",
         it.parameter_count,
@@ -98,14 +98,14 @@ pub fn conclusions(it: &Report) -> Vec<String> {
 }
 
 /// Of how much of the runs figures are.
-fn counting(it: &Report) -> String {
+fn counting(it: &Report) -> Option<String> {
     if let Some(why) = &it.series.unlooked {
-        return quiet::unlooked(why);
+        return Some(quiet::unlooked(why));
     }
     let of =
         |seconds: fn(&Outcome) -> f64| it.series.singles.iter().map(|single| seconds(&single.outcome)).sum::<f64>();
-    let share = of(|outcome| outcome.counting().seconds) / of(|outcome| outcome.all.seconds);
-    quiet::said(share)
+    let (counting, all) = (of(|outcome| outcome.counting().seconds), of(|outcome| outcome.all.seconds));
+    (all > 0.0).then(|| quiet::said(counting / all))
 }
 
 /// The report as one page that loads nothing.
