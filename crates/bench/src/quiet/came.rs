@@ -37,8 +37,8 @@ impl Quiet {
         if part.seconds <= 0.0 {
             return None;
         }
-        let befores = std::iter::once(begun).chain(ends.iter().copied());
-        let shares = befores.zip(ends).map(|(before, end)| (quiet.share((before, *end)), quiet.calm((before, *end))));
+        let begins = std::iter::once(begun).chain(ends.iter().copied());
+        let shares = begins.zip(ends).map(|(before, end)| (quiet.share((before, *end)), quiet.calm((before, *end))));
         let shares: Vec<(f64, f64)> = shares.collect();
         let calm = all * quiet.calm((begun, last));
         let mut came = Came { count: 0.0, part, quiet, weight: 1.0 };

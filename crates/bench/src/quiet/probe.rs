@@ -200,7 +200,7 @@ impl Probes {
         Ok(())
     }
 
-    /// Does something again and again until [`ENOUGH`] of its time was quiet, [`TRIES`] times at most; gives what was found in the quietest of them.
+    /// Does something again and again until two fifths of its time were quiet, three times at most; gives what was found in the quietest of them.
     ///
     /// # Errors
     /// As [`Self::begin`] and `done`.
