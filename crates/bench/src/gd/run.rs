@@ -32,7 +32,7 @@ use crate::{Failed, files, process};
 /// How much longer a round may take than the one before, which part of it steps and runs are at least, and what of that is left at least.
 const SPREAD: f64 = 1.03;
 const TIMED: f64 = 0.75;
-const LEAST: f64 = 0.5;
+const LEAST: f64 = 0.35;
 
 /// What is done.
 #[derive(Debug, Clone, Serialize)]
