@@ -31,6 +31,8 @@ use crate::{Failed, files, process};
 
 /// How much longer a round may take than the one before, which part of it steps and runs are at least, and what of that is left at least.
 const SPREAD: f64 = 1.03;
+/// The same of all rounds that are still wanted: steps and runs are taken again in some.
+const UNEVEN: f64 = 1.15;
 const TIMED: f64 = 0.75;
 const LEAST: f64 = 0.35;
 
@@ -230,7 +232,7 @@ impl Place<'_> {
                 break;
             }
             let wanted = plan.rounds.min(u32::try_from(RUNS).unwrap_or(u32::MAX)).saturating_sub(round - 1);
-            let shorter = (pace * shorter(last * SPREAD, wanted, plan.limit - begun)).max(LEAST);
+            let shorter = (pace * shorter(last * UNEVEN, wanted, plan.limit - begun)).max(LEAST);
             if shorter < pace {
                 pace = shorter;
                 (plan.seconds, plan.step_seconds) = (self.plan.seconds * pace, self.plan.step_seconds * pace);
