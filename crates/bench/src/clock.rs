@@ -1,31 +1,52 @@
 //! The one place where this crate reads a clock.
 
 use std::sync::OnceLock;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 /// Elapsed time.
 #[derive(Clone, Copy, Debug)]
-pub struct Stopwatch(Instant);
+pub struct Stopwatch(u64);
 
 impl Stopwatch {
     /// Starts now.
     #[must_use]
     pub fn start() -> Self {
-        #[expect(clippy::disallowed_methods, reason = "measuring time is what this crate does")]
-        Self(Instant::now())
+        Self(monotonic())
     }
 
     /// Seconds since the start.
     #[must_use]
     pub fn seconds(&self) -> f64 {
-        self.0.elapsed().as_secs_f64()
+        (monotonic() - self.0) as f64 * 1e-9
     }
 
-    /// The same without what two looks at the clock take.
+    /// Seconds from the start to another moment of the monotonic clock.
+    #[must_use]
+    pub const fn until(&self, moment: u64) -> f64 {
+        moment.saturating_sub(self.0) as f64 * 1e-9
+    }
+
+    /// Seconds since the start without what two looks at the clock take.
     #[must_use]
     pub fn net(&self) -> f64 {
-        (self.seconds() - looking()).max(0.0)
+        self.timing().seconds
     }
+
+    /// The same, with when it was.
+    #[must_use]
+    pub fn timing(&self) -> Timing {
+        let end = monotonic();
+        Timing { end, seconds: ((end - self.0) as f64 * 1e-9 - looking()).max(0.0) }
+    }
+}
+
+/// How long something took, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Timing {
+    /// When it ended, nanoseconds of the monotonic clock.
+    pub end: u64,
+    /// How many it took.
+    pub seconds: f64,
 }
 
 /// Seconds between two looks at the clock, which every timing has too many.

@@ -63,6 +63,13 @@ pub fn common(shares: &[f64]) -> Option<usize> {
     (0..shares.len()).max_by(|one, other| shares[*one].total_cmp(&shares[*other]).then(other.cmp(one)))
 }
 
+/// Runs that were quiet, where they are enough; else all.
+#[must_use]
+pub fn quiet<T: Clone>(runs: &[T], is_quiet: impl Fn(&T) -> bool) -> Vec<T> {
+    let quiet: Vec<T> = runs.iter().filter(|run| is_quiet(run)).cloned().collect();
+    if quiet.len() >= RUNS { quiet } else { runs.to_vec() }
+}
+
 /// The runs of a row that are compared, by the state in which they were: the median of what two machines do lies somewhere between them. Of
 /// those in the commonest state where they are enough; else each state is as heavy as it was common; together only where that leaves too few.
 #[must_use]
@@ -183,6 +190,16 @@ mod tests {
 
     fn rounds(speeds: &[f64]) -> Vec<Vec<Option<f64>>> {
         speeds.iter().map(|speed| vec![Some(100.0 * speed), Some(7.0 * speed), Some(0.3 * speed), None]).collect()
+    }
+
+    #[test]
+    fn quiet_runs_count_where_they_are_enough() {
+        let runs = |quiet: usize, loud: usize| [vec![true; quiet], vec![false; loud]].concat();
+        for (rule, all, wanted) in
+            [("enough", runs(10, 5), 10), ("too few", runs(9, 6), 15), ("nobody looked", runs(0, 12), 12)]
+        {
+            assert_eq!(quiet(&all, |quiet| *quiet).len(), wanted, "{rule}");
+        }
     }
 
     #[test]

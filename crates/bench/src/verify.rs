@@ -383,6 +383,8 @@ struct Single {
     measured: Figures,
     /// Requests a second of all of its time.
     whole: f64,
+    /// Whether only what was quiet counts.
+    quiet: bool,
 }
 
 /// Requests a second, and the other figures of [`Held`].
@@ -402,7 +404,7 @@ impl Rounds {
         self.renewed.keys += found.renewed.keys;
         self.renewed.tokens += found.renewed.tokens;
         let (storm, all) = (found.storm, found.all.seconds);
-        let whole = found.all.answered / all;
+        let (whole, quiet) = (found.all.answered / all, found.is_quiet());
         let mut found = found.counting();
         self.seconds = (self.seconds.0 + all, self.seconds.1 + found.seconds);
         found.waits.sort_by(f64::total_cmp);
@@ -416,7 +418,7 @@ impl Rounds {
         };
         let p95 = *waits.get(at).ok_or("nobody waited for an answer")?;
         let measured = Figures { rate: answered / found.seconds, p95, cpu: found.cpu / answered, storm };
-        self.singles.push(Single { round, state, predicted, measured, whole });
+        self.singles.push(Single { round, state, predicted, measured, whole, quiet });
         Ok(())
     }
 
@@ -428,7 +430,8 @@ impl Rounds {
 
     /// Of the rounds that are `counted`.
     fn held(&self, row: &Row, counted: &[bool], common: Option<usize>) -> Option<Held> {
-        let groups = state::alike(&self.chosen(counted).collect::<Vec<_>>(), |single| single.state, common);
+        let chosen = state::quiet(&self.chosen(counted).collect::<Vec<_>>(), |single| single.quiet);
+        let groups = state::alike(&chosen, |single| single.state, common);
         let beside = |groups: &[Vec<Single>], of: fn(&Figures) -> f64| {
             let values = |group: &[Single], which: fn(&Single) -> &Figures| {
                 group.iter().map(|single| of(which(single))).collect::<Vec<_>>()
@@ -592,7 +595,11 @@ impl Found {
 
     /// What counts of it.
     fn counting(self) -> Sums {
-        if self.quiet.seconds >= LEAST * self.all.seconds { self.quiet } else { self.all }
+        if self.is_quiet() { self.quiet } else { self.all }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.quiet.seconds >= LEAST * self.all.seconds
     }
 }
 
@@ -607,11 +614,12 @@ struct Answers {
 }
 
 impl Answers {
-    fn push(&mut self, seconds: f64) {
+    /// One that came then, to a request that was sent `since`.
+    fn push(&mut self, since: u64, end: u64) {
         self.count += 1;
         if self.ends.len() < MOST {
-            self.ends.push(monotonic());
-            self.waits.push(seconds);
+            self.ends.push(end);
+            self.waits.push(end.saturating_sub(since) as f64 * 1e-9);
         }
     }
 
@@ -662,13 +670,18 @@ async fn once(
         tasks.push(tokio::task::spawn_local(async move {
             let mut random = Random::new(client + 1);
             let (mut since, mut tokens) = (Stopwatch::start(), 0_u32);
+            let mut begun = monotonic();
             while !ended.get() {
-                tokens += u32::from(renewing.keep_time(&mut link, &mut since).await?);
-                let watch = Stopwatch::start();
-                link.read(fixture::number(random.below(NODES))).await?;
-                if counted.get() {
-                    answers.borrow_mut().push(watch.seconds());
+                if renewing.keep_time(&mut link, &mut since).await? {
+                    (tokens, begun) = (tokens + 1, monotonic());
                 }
+                link.read(fixture::number(random.below(NODES))).await?;
+                // The next request is sent at once, and a clock that is looked at twice for each is a part of what is measured.
+                let end = monotonic();
+                if counted.get() {
+                    answers.borrow_mut().push(begun, end);
+                }
+                begun = end;
             }
             let keys = link.renewals();
             link.close().await?;

@@ -170,8 +170,8 @@ impl Steps<'_> {
     /// Times something, and keeps what was found as of the state in which it was; where the machine changed that meanwhile, it is timed again.
     fn take(&mut self, it: Timed<'_>) -> Result<(), Failed> {
         let Self { bench, states, known, waker, .. } = self;
-        let (state, found) = states.within(|| quietest(bench.probes, || bench.ask(&it, waker)))?;
-        known.keep(state, found);
+        let (state, (quiet, found)) = states.within(|| quietest(bench.probes, || bench.ask(&it, waker)))?;
+        known.keep(state, quiet, found);
         Ok(())
     }
 
@@ -186,8 +186,8 @@ impl Steps<'_> {
             echo.end()?;
             Ok(found)
         };
-        let (state, found) = states.within(|| quietest(bench.probes, &mut exchange))?;
-        known.keep(state, found);
+        let (state, (quiet, found)) = states.within(|| quietest(bench.probes, &mut exchange))?;
+        known.keep(state, quiet, found);
         Ok(())
     }
 

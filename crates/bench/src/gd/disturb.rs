@@ -14,6 +14,8 @@ use crate::random::Random;
 const BYTES: usize = 128 << 10;
 /// As much as a server has to do with for one message: a part of the first cache.
 const SMALL: usize = 4 << 10;
+/// Times as long as in the best case that it takes to ask for processor time twice, at most.
+const ASKING: f64 = 8.0;
 /// Numbers that are sorted.
 const NUMBERS: usize = 96;
 
@@ -59,9 +61,12 @@ impl Disturb {
     /// meanwhile is on the clock only.
     pub fn work(&mut self, least: f64) -> (f64, f64) {
         let (watch, before) = (Stopwatch::start(), Whose::Thread.cpu());
-        self.run(least);
-        let cpu = Whose::Thread.cpu() - before + Whose::Thread.looking();
-        (watch.seconds() + looking(), cpu)
+        let worked = self.run(least);
+        let cpu = Whose::Thread.cpu() - before;
+        let seconds = watch.seconds();
+        // To ask takes longer after work than again and again; one half of it is between the two answers. Who was stopped meanwhile did not ask so long.
+        let asking = (seconds - worked).clamp(0.0, ASKING * Whose::Thread.looking());
+        (seconds + looking(), cpu + 0.5 * asking + looking())
     }
 
     /// As much work each time, some microseconds.

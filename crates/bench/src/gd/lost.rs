@@ -8,7 +8,7 @@ use cost::reproduce::here::Pause;
 
 use super::disturb::Disturb;
 use super::steps::{Spec, step};
-use crate::clock::{Stopwatch, Whose, monotonic};
+use crate::clock::{Stopwatch, Timing, Whose, monotonic};
 use crate::quiet::Samples;
 use crate::{Failed, place};
 
@@ -53,7 +53,7 @@ pub(super) fn neighbour(
                 while count < 3 || all.seconds() < spec.seconds / f64::from(2 * TIMES) {
                     let watch = Stopwatch::start();
                     op()?;
-                    samples.push(watch.net());
+                    samples.push(watch.timing());
                     count += 1;
                 }
             }
@@ -78,25 +78,32 @@ pub(super) fn neighbour(
 ///
 /// And how long each of the interruptions took: a step whose timings hold short ones has them already.
 pub(super) fn processor(spec: &Spec) -> Result<Vec<Step>, Failed> {
-    let (mut shares, mut uncounted, mut gaps) = (Samples::default(), Samples::default(), Samples::default());
+    let (mut batches, mut gaps) = (Vec::new(), Samples::default());
     for _ in 0..BATCHES {
         let (from, all, before) = (monotonic(), Stopwatch::start(), Whose::Process.cpu());
         let (mut last, mut gone) = (0.0, 0.0);
         while last < spec.seconds / f64::from(BATCHES) {
-            let now = all.seconds();
+            let end = monotonic();
+            let now = all.until(end);
             if now - last > GAP {
                 gone += now - last;
-                gaps.push(now - last);
+                gaps.push(Timing { end, seconds: now - last });
             }
             last = now;
         }
-        let counted = (Whose::Process.cpu() - before) / all.seconds();
-        let span = (from, monotonic());
-        shares.add(span, gone / last);
-        uncounted.add(span, (1.0 - counted).max(0.0));
+        let counted = Whose::Process.cpu() - before;
+        batches.push(((from, monotonic()), gone, counted));
     }
     let quiet = spec.quiet()?;
+    let (mut shares, mut uncounted) = (Samples::default(), Samples::default());
+    for (span, gone, counted) in batches {
+        let looking = quiet.as_ref().map_or(0.0, |quiet| quiet.looking(span));
+        let seconds = (span.1 - span.0) as f64 * 1e-9 - looking;
+        shares.add(span, (gone - looking).max(0.0) / seconds);
+        uncounted.add(span, (1.0 - counted / seconds).max(0.0));
+    }
     let [shares, uncounted, mut gaps] = [shares, uncounted, gaps].map(|it| it.counting(quiet.as_ref()));
+    gaps.retain(|gap| *gap > GAP);
     if gaps.is_empty() {
         gaps.push(0.0);
     }

@@ -13,7 +13,7 @@ use super::disturb::Disturb;
 use super::store::Ready;
 use super::wire::{Line, What};
 use crate::Failed;
-use crate::clock::{Stopwatch, Whose, looking, monotonic};
+use crate::clock::{Stopwatch, Timing, Whose, looking, monotonic};
 use crate::quiet::Samples;
 
 /// Batches of which processor times are told at least and at most, and exchanges of each.
@@ -63,15 +63,22 @@ pub(super) struct Told {
     /// Of other work between message and answer.
     pub(super) between: f64,
     /// The read of this message.
-    pub(super) read: f64,
+    pub(super) read: Timing,
     /// The write of the answer before.
-    pub(super) write: f64,
+    pub(super) write: Timing,
 }
 
 impl Told {
     /// What stands in an answer.
     pub(super) fn of(answer: &[u8]) -> Result<Self, Failed> {
-        Ok(Self { between: number(answer, 0)?, read: number(answer, 1)?, write: number(answer, 2)? })
+        let timing =
+            |at| Ok::<_, Failed>(Timing { end: number(answer, at)?.to_bits(), seconds: number(answer, at + 1)? });
+        Ok(Self { between: number(answer, 0)?, read: timing(1)?, write: timing(3)? })
+    }
+
+    /// From the read of the message until the write of its answer.
+    const fn between(&self) -> (u64, u64) {
+        (self.read.end, self.read.end + (self.between * 1e9) as u64)
     }
 }
 
@@ -135,10 +142,11 @@ pub fn exchange(with: SocketAddr, lines: u32, bytes: usize, seconds: f64, after:
         let (watch, from, mut count) = (Stopwatch::start(), monotonic(), 0_u32);
         this.each(both_sleep, time / batches, |write, _, round, told| {
             count += 1;
-            let now = monotonic();
-            found.write.until(now, write);
-            found.answer_write.until(now, told.write);
-            found.round.until(now, round - told.between - LOOKS.0 * looking());
+            let begun = round.end.saturating_sub((round.seconds * 1e9) as u64);
+            found.write.push(write);
+            found.answer_write.push(told.write);
+            let seconds = round.seconds - told.between - LOOKS.0 * looking();
+            found.round.without((begun, round.end), told.between(), seconds);
         })?;
         let spent = Whose::Process.cpu() - own - (this.worked - worked);
         found.waited += watch.seconds();
@@ -176,7 +184,12 @@ struct Exchange {
 
 impl Exchange {
     /// Exchanges messages for so long, at least ten; for each the write, the read, both with all between, and what the other side told.
-    fn each(&mut self, way: Way, seconds: f64, mut seen: impl FnMut(f64, f64, f64, Told)) -> Result<(), Failed> {
+    fn each(
+        &mut self,
+        way: Way,
+        seconds: f64,
+        mut seen: impl FnMut(Timing, Timing, Timing, Told),
+    ) -> Result<(), Failed> {
         let (all, mut count) = (Stopwatch::start(), 0);
         while count < OF_BATCH || all.seconds() < seconds {
             count += 1;
@@ -185,7 +198,7 @@ impl Exchange {
         Ok(())
     }
 
-    fn one(&mut self, way: Way, seen: &mut dyn FnMut(f64, f64, f64, Told)) -> Result<(), Failed> {
+    fn one(&mut self, way: Way, seen: &mut dyn FnMut(Timing, Timing, Timing, Told)) -> Result<(), Failed> {
         ask(&mut self.body, way.between, way.then);
         if way.before > 0.0 {
             self.worked += self.disturb.work(way.before).1;
@@ -194,14 +207,15 @@ impl Exchange {
         let line = &mut self.lines[next];
         let watch = Stopwatch::start();
         line.send(What::Tag, &[&self.body])?;
-        let written = watch.net();
+        let written = watch.timing();
         if way.after > 0.0 {
             self.worked += self.disturb.work(way.after).1;
         }
-        let from = watch.seconds();
+        let reads = Stopwatch::start();
         let answer = line.expect(What::Stored)?;
-        let read = watch.seconds();
-        seen(written, (read - from - looking()).max(0.0), read, Told::of(answer)?);
+        let read = reads.timing();
+        let round = Timing { end: read.end, seconds: watch.until(read.end) };
+        seen(written, read, round, Told::of(answer)?);
         Ok(())
     }
 
@@ -245,12 +259,12 @@ pub fn echo(told: Echo) -> Result<(), Failed> {
     std::io::stdout().flush()?;
     let mut disturb = if told.queued { Disturb::small() } else { Disturb::new() };
     let mut lines = (0..told.lines).map(|_| Line::accept(&listener)).collect::<Result<Vec<_>, _>>()?;
-    let (mut worked, mut write) = (0.0, 0.0_f64);
+    let (mut worked, mut write) = (0.0, Timing::default());
     loop {
         for line in &mut lines {
             let watch = Stopwatch::start();
             let Some((what, body)) = line.receive()? else { return Ok(()) };
-            let read = watch.net();
+            let read = watch.timing();
             if what == What::Accounts {
                 let spent = Whose::Process.cpu() - worked;
                 line.send(What::Accounts, &[&spent.to_le_bytes()])?;
@@ -259,8 +273,9 @@ pub fn echo(told: Echo) -> Result<(), Failed> {
             let (between, then) = (number(body, 0)?, number(body, 1)?);
             let (between, spent) = if between > 0.0 { disturb.work(between) } else { (0.0, 0.0) };
             let watch = Stopwatch::start();
-            line.send(What::Stored, &[&between.to_le_bytes(), &read.to_le_bytes(), &write.to_le_bytes()])?;
-            write = watch.net();
+            let of = |it: Timing| [it.end.to_le_bytes(), it.seconds.to_le_bytes()];
+            line.send(What::Stored, &[&between.to_le_bytes(), of(read).as_flattened(), of(write).as_flattened()])?;
+            write = watch.timing();
             worked += spent;
             if then > 0.0 {
                 worked += disturb.work(then).1;

@@ -164,7 +164,7 @@ impl Run {
         let came = quiet.came(*first, others).filter(|came| came.part.seconds >= QUIET * all.seconds)?;
         let [organisation, at_store] = came.part.used;
         let times = came.times(self.times.iter().map(|(end, time)| (self.ends[*end], *time)));
-        figures((came.count, came.part.seconds), (organisation + at_store, at_store), times)
+        figures((came.count, came.without_looks()), (organisation + at_store, at_store), times)
     }
 }
 

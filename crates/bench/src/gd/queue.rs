@@ -8,7 +8,7 @@ use super::disturb::Disturb;
 use super::message::{Told, ask};
 use super::wire::{Line, What};
 use crate::Failed;
-use crate::clock::Stopwatch;
+use crate::clock::{Stopwatch, Timing};
 use crate::quiet::Samples;
 
 /// How many times the other work of the faster side the slower one has: little more, so that both are at work nearly all the time, as
@@ -72,7 +72,7 @@ impl Queue {
         &mut self,
         (own, theirs): (f64, f64),
         seconds: f64,
-        mut seen: impl FnMut(f64, f64, Told),
+        mut seen: impl FnMut(Timing, Timing, Told),
     ) -> Result<(), Failed> {
         ask(&mut self.body, theirs, 0.0);
         for line in &mut self.lines {
@@ -84,7 +84,7 @@ impl Queue {
             for line in &mut self.lines {
                 let watch = Stopwatch::start();
                 let answer = line.expect(What::Stored)?;
-                let read = watch.net();
+                let read = watch.timing();
                 let told = Told::of(answer)?;
                 if !goes_on {
                     continue;
@@ -93,7 +93,7 @@ impl Queue {
                 let watch = Stopwatch::start();
                 line.send(What::Tag, &[&self.body])?;
                 if turns >= FILLS {
-                    seen(watch.net(), read, told);
+                    seen(watch.timing(), read, told);
                 }
             }
             if !goes_on {

@@ -179,6 +179,7 @@ fn apart(numbers: BTreeSet<u32>, foreseen: &[Vec<Foreseen>]) -> Vec<u32> {
 fn row(singles: &[&Single], apart: &[u32], common: Option<usize>) -> Option<Row> {
     let scenario = singles.first()?.scenario;
     let counted: Vec<&Single> = singles.iter().copied().filter(|single| !apart.contains(&single.round)).collect();
+    let counted = state::quiet(&counted, |single| single.outcome.quiet.is_some());
     let groups = state::alike(&counted, |single| single.state, common);
     let cell = |predicted: fn(&Single) -> f64, measured: fn(&Figures) -> f64, limit: f64| {
         let foreseen = |group: &[&Single]| group.iter().map(|it| predicted(it)).collect::<Vec<_>>();

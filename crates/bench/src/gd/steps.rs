@@ -226,7 +226,7 @@ fn timings(spec: &Spec, op: &mut dyn FnMut() -> Result<(), Failed>) -> Result<Sa
         meanwhile.pass()?;
         let watch = Stopwatch::start();
         op()?;
-        times.push(watch.net());
+        times.push(watch.timing());
     }
     Ok(times)
 }
@@ -265,8 +265,13 @@ fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
     let write_awake = step("write", "message-awake", bytes, &found.write_awake)?;
     let answer_awake = step("write", "answer-awake", bytes, &found.answer_write_awake)?;
     let round = step("exchange", "message", bytes, &found.round)?;
-    let organisation = step("exchange", "organisation", bytes, &found.organisation)?;
-    let store = step("exchange", "store", bytes, &found.store)?;
+    let accounts = |name: &str, times: &Samples| {
+        let own = |seconds: f64| quiet.as_ref().map_or(seconds, |quiet| quiet.own(seconds));
+        let times: Vec<f64> = times.counting(quiet.as_ref()).into_iter().map(own).collect();
+        self::step("exchange", &format!("{name}{}", spec.ending()), bytes, &times)
+    };
+    let organisation = accounts("organisation", &found.organisation)?;
+    let store = accounts("store", &found.store)?;
     let away = away(&found.round.counting(quiet.as_ref()), found.waited).ok_or("a step without a time")?;
     let away = self::step("lose", &format!("asleep{}", spec.ending()), bytes, &[away, away])?;
     Ok(vec![write, read, answer_write, answer_read, write_awake, answer_awake, round, organisation, store, away])
@@ -322,16 +327,18 @@ fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
             worked += meanwhile.pass()?;
             let watch = Stopwatch::start();
             runtime.block_on(database.put(0, number, content))?;
-            times.push(watch.net());
+            times.push(watch.timing());
         }
         let spent = Whose::Process.cpu() + of_backend(&database)? - before - worked;
         // Each was looked at three times.
         processor.push((spent / f64::from(count) - 3.0 * looking()).max(0.0));
     }
     // Too few batches are quiet from beginning to end; how much of the time is the processor's is the same in all.
-    let counting = times.counting(spec.quiet()?.as_ref());
+    let quiet = spec.quiet()?;
+    let counting = times.counting(quiet.as_ref());
     let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
-    let quicker = mean(&counting) / mean(times.all());
+    let own = |seconds: f64| quiet.as_ref().map_or(seconds, |quiet| quiet.own(seconds));
+    let quicker = own(mean(&counting) / mean(&times.without_looks(quiet.as_ref())));
     let processor: Vec<f64> = processor.iter().map(|seconds| seconds * quicker).collect();
     let mut step = step("store", &format!("{}{}", kind.word(), spec.ending()), spec.bytes, &counting)?;
     step.left_out = 0;

@@ -1,6 +1,5 @@
 //! What of a run came while it was quiet.
 
-use super::samples::SHORT;
 use super::{Part, Quiet};
 
 /// The share of a run that is quiet at least if only that counts.
@@ -63,11 +62,11 @@ impl Came {
     /// Seconds of the quiet windows without the looks in them, in which nobody works.
     #[must_use]
     pub fn without_looks(&self) -> f64 {
-        (self.part.seconds - self.quiet.looks()).max(0.0)
+        (self.part.seconds - self.quiet.stopped()).max(0.0)
     }
 
     /// Seconds that ended then, as if all of them had been quiet, and without the looks in them. Where long ones find room in quiet times nearly as often as
-    /// short ones, those that did are taken as they are; of short ones not those with a look in them, who worked finds its caches taken after it.
+    /// short ones, those that did are taken as they are.
     #[must_use]
     pub fn times(&self, times: impl Iterator<Item = (u64, f64)>) -> Vec<f64> {
         let spans = times.map(|(end, seconds)| ((end.saturating_sub((seconds * 1e9) as u64), end), seconds));
@@ -81,7 +80,6 @@ impl Came {
         let without_looks = |span, seconds: f64| (seconds - self.quiet.looking(span)).max(0.0);
         if room(0.99) >= ALIKE * room(0.5) {
             let kept = spans.iter().filter(|(span, _)| self.quiet.share(*span) >= 1.0);
-            let kept = kept.filter(|(span, _)| span.1 - span.0 >= SHORT || self.quiet.looking(*span) <= 0.0);
             let kept: Vec<f64> = kept.map(|(span, seconds)| without_looks(*span, *seconds)).collect();
             if kept.len() >= ENOUGH {
                 return kept;
@@ -95,9 +93,8 @@ impl Came {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::looks;
+    use super::super::tests::{looks, of};
     use super::super::{Look, PERIOD};
-    use super::*;
     use crate::random::Random;
 
     /// Ends of what takes so many nanoseconds each, and longer by this factor where it is not quiet.
@@ -120,14 +117,14 @@ mod tests {
 
     #[test]
     fn as_many_come_as_would_if_all_was_quiet() {
-        for (rule, of, each, longer) in [
+        for (rule, signs, each, longer) in [
             ("short ones", "......!!!........!.......!!!!!!......", 30e3, 1.4),
             ("long ones", "......!!!........!.......!!!!!!......", 2.7e6, 1.4),
             ("nothing takes longer", "......!!!........!.......!!!!!!......", 300e3, 1.0),
             ("nobody was there", ".....................................", 800e3, 1.0),
         ] {
-            let looks = looks(&of.repeat(8));
-            let quiet = Quiet::of(std::slice::from_ref(&looks));
+            let looks = looks(&signs.repeat(8));
+            let quiet = of(std::slice::from_ref(&looks));
             let (begun, ends) = ends(&looks, each, longer);
             let came = quiet.came(begun, &ends).unwrap();
             let found = came.part.seconds * 1e9 / came.count / each;
@@ -143,7 +140,7 @@ mod tests {
     #[test]
     fn long_times_do_not_become_rarer() {
         let looks = looks(&"....................!!!!!".repeat(40));
-        let quiet = Quiet::of(std::slice::from_ref(&looks));
+        let quiet = of(std::slice::from_ref(&looks));
         let (begun, ends) = ends(&looks, 40e3, 1.4);
         let came = quiet.came(begun, &ends).unwrap();
         // One in ten takes twice as long as others.
@@ -161,7 +158,7 @@ mod tests {
 
     #[test]
     fn of_what_was_never_quiet_nothing_came() {
-        let quiet = Quiet::of(&[looks("!!!!!!!!")]);
+        let quiet = of(&[looks("!!!!!!!!")]);
         assert!(quiet.came(0, &[PERIOD * 105]).is_none() && quiet.came(0, &[]).is_none());
     }
 }

@@ -25,12 +25,8 @@ pub const PERIOD: u64 = 1_000_000;
 const LATE: u64 = 300_000;
 /// Times as long as usual from which on a look found somebody else on the core.
 const SLOW: f64 = 1.05;
-/// Nanoseconds until whoever worked before a look does so again, beside its loops.
-const SWITCH: u64 = 3_000;
-/// Nanoseconds after its time in which a look that comes as soon as it can is done.
-const GOES_ON: f64 = 30_000.0;
 /// Bytes of a look in its file.
-const BYTES: usize = 24;
+const BYTES: usize = 28;
 
 /// One look at a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +39,8 @@ pub struct Look {
     pub usual: u32,
     /// Nanoseconds of processor time that those have used who are watched on it.
     pub used: u64,
+    /// Nanoseconds from then until it was done, but for writing it down.
+    pub lasted: u32,
 }
 
 impl Look {
@@ -51,14 +49,15 @@ impl Look {
         bytes[..8].copy_from_slice(&self.at.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.took.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.usual.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.used.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.used.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.lasted.to_le_bytes());
         bytes
     }
 
     fn of(bytes: &[u8; BYTES]) -> Self {
         let four = |from: usize| u32::from_le_bytes([bytes[from], bytes[from + 1], bytes[from + 2], bytes[from + 3]]);
         let eight = |from: usize| u64::from(four(from)) | u64::from(four(from + 4)) << 32;
-        Self { at: eight(0), took: four(8), usual: four(12), used: eight(16) }
+        Self { at: eight(0), took: four(8), usual: four(12), used: eight(16), lasted: four(24) }
     }
 
     const fn tick(&self) -> u64 {
@@ -77,13 +76,33 @@ pub struct Looks {
     pub folder: PathBuf,
     /// The processors whose looks count.
     pub processors: Vec<usize>,
+    /// For how long a look stops whoever computes.
+    pub around: Around,
+}
+
+/// Nanoseconds for which whoever computes is stopped by a look before it begins and after it is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Around {
+    /// Before.
+    pub before: u64,
+    /// After.
+    pub after: u64,
+    /// Of all of it, what the kernel accounts to who is stopped: most of what it does itself.
+    pub accounted: u64,
+}
+
+impl Around {
+    /// From when to when somebody is stopped by this look.
+    const fn stopped(self, look: &Look) -> (u64, u64) {
+        (look.at.saturating_sub(self.before), look.at + look.lasted as u64 + self.after)
+    }
 }
 
 impl Looks {
     /// Those at one of the processors.
     #[must_use]
     pub fn only(&self, processor: usize) -> Self {
-        Self { folder: self.folder.clone(), processors: vec![processor] }
+        Self { processors: vec![processor], ..self.clone() }
     }
 
     fn file(&self, processor: usize) -> PathBuf {
@@ -95,11 +114,14 @@ impl Looks {
     /// # Errors
     /// A file cannot be read.
     pub fn read(&self) -> Result<Quiet, Failed> {
-        let read = |processor: &usize| {
-            let bytes = files::read(&self.file(*processor))?;
-            Ok(bytes.as_chunks().0.iter().map(Look::of).collect())
-        };
-        Ok(Quiet::of(&self.processors.iter().map(read).collect::<Result<Vec<Vec<Look>>, Failed>>()?))
+        let looks = self.processors.iter().map(|processor| self.at(*processor)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Quiet::of(&looks, self.around))
+    }
+
+    /// The looks at a processor.
+    fn at(&self, processor: usize) -> Result<Vec<Look>, Failed> {
+        let bytes = files::read(&self.file(processor))?;
+        Ok(bytes.as_chunks().0.iter().map(Look::of).collect())
     }
 }
 
@@ -121,8 +143,10 @@ pub struct Quiet {
     stretches: Vec<(u64, u64)>,
     /// The same of all windows with quiet looks at both ends, whatever the looks before and after found: mostly nobody computed in these, either.
     calm: Vec<(u64, u64)>,
-    /// Nanoseconds that a look takes.
-    look: u64,
+    /// When looks stopped whoever computed on the first processor; at the others they are taken at the same time.
+    looks: Vec<(u64, u64)>,
+    /// What of each is accounted to who is stopped, nanoseconds.
+    accounted: u64,
 }
 
 /// How much was quiet.
@@ -137,7 +161,7 @@ pub struct Part {
 impl Quiet {
     /// Of the looks at each processor, in their order. A window counts if the looks at both of its ends found all processors quiet, and those before
     /// and after them: what begins or ends between two looks is seen by one of them only.
-    fn of(looks: &[Vec<Look>]) -> Self {
+    fn of(looks: &[Vec<Look>], around: Around) -> Self {
         let first = looks.iter().filter_map(|looks| looks.first()).map(Look::tick).max();
         let last = looks.iter().filter_map(|looks| looks.last()).map(Look::tick).min();
         let (Some(first), Some(last)) = (first, last) else { return Self::default() };
@@ -150,8 +174,8 @@ impl Quiet {
             }
             (quiet.len() == looks.len()).then_some(quiet)
         };
-        let usual = looks.iter().flatten().last().map_or(0, |look| look.usual);
-        let mut quiet = Self { look: u64::from(usual) * probe::LOOPS as u64 + SWITCH, ..Self::default() };
+        let stopped = looks[0].iter().map(|look| around.stopped(look)).collect();
+        let mut quiet = Self { looks: stopped, accounted: around.accounted, ..Self::default() };
         // The looks at the last four ticks.
         let mut row: [Option<Vec<Look>>; 4] = Default::default();
         for tick in first..=last {
@@ -191,12 +215,12 @@ impl Quiet {
         share(&self.calm, span)
     }
 
-    /// Seconds of a span in which both processors were looked at; outside of quiet windows they are as often.
+    /// Seconds of a span in which looks stopped whoever computed, quiet or not.
     #[must_use]
     pub fn looking(&self, (from, to): (u64, u64)) -> f64 {
-        // Where in that time it is nobody knows.
-        let until = |moment: u64| (moment / PERIOD) as f64 + ((moment % PERIOD) as f64 / GOES_ON).min(1.0);
-        seconds(self.look) * (until(to) - until(from)).max(0.0)
+        let begin = self.looks.partition_point(|look| look.1 <= from);
+        let within = self.looks[begin..].iter().take_while(|look| look.0 < to);
+        seconds(within.map(|look| look.1.min(to) - look.0.max(from)).sum())
     }
 
     /// The share of the quiet time at which something of so many nanoseconds could begin and be quiet to its end.
@@ -209,15 +233,21 @@ impl Quiet {
     /// The windows that lie within a span, and nothing else.
     #[must_use]
     pub fn within(&self, (from, to): (u64, u64)) -> Self {
-        let mut quiet = Self { look: self.look, calm: self.calm.clone(), ..Self::default() };
+        let mut quiet = Self { windows: Vec::new(), stretches: Vec::new(), ..self.clone() };
         let begin = self.windows.partition_point(|window| window.from < from);
         self.windows[begin..].iter().take_while(|window| window.to <= to).for_each(|window| quiet.push(*window));
         quiet
     }
 
-    /// Seconds of all windows in which both processors were looked at.
-    fn looks(&self) -> f64 {
-        seconds(self.windows.len() as u64 * self.look)
+    /// Seconds of all windows in which looks stopped whoever computed.
+    fn stopped(&self) -> f64 {
+        self.stretches.iter().map(|stretch| self.looking(*stretch)).sum()
+    }
+
+    /// Seconds that the kernel accounted to somebody, without what of looks it did: these stop them as often as they compute.
+    #[must_use]
+    pub fn own(&self, accounted: f64) -> f64 {
+        accounted * (1.0 - self.accounted as f64 / PERIOD as f64).max(0.0)
     }
 
     /// All windows together.
@@ -227,7 +257,7 @@ impl Quiet {
         for window in &self.windows {
             part.seconds += seconds(window.to - window.from);
             for (all, used) in part.used.iter_mut().zip(window.used) {
-                *all += seconds(used);
+                *all += self.own(seconds(used));
             }
         }
         part
@@ -279,9 +309,14 @@ pub(super) mod tests {
         let look = |(tick, sign): (u64, char)| {
             let at = PERIOD * (100 + tick) + if sign == '~' { LATE + 1 } else { 20_000 };
             let took = if sign == '!' { 800 } else { 720 };
-            (sign != ' ').then_some(Look { at, took, usual: 700, used: at / 4 })
+            (sign != ' ').then_some(Look { at, took, usual: 700, used: at / 4, lasted: 0 })
         };
         (0..).zip(of.chars()).filter_map(look).collect()
+    }
+
+    /// Of looks that stop nobody.
+    pub(super) fn of(looks: &[Vec<Look>]) -> Quiet {
+        Quiet::of(looks, Around::default())
     }
 
     fn windows(quiet: &Quiet) -> Vec<u64> {
@@ -300,15 +335,15 @@ pub(super) mod tests {
             ("too short", "...", "...", &[]),
             ("nobody looked", "", "......", &[]),
         ] {
-            assert_eq!(windows(&Quiet::of(&[looks(one), looks(other)])), wanted, "{rule}");
+            assert_eq!(windows(&of(&[looks(one), looks(other)])), wanted, "{rule}");
         }
-        assert_eq!(windows(&Quiet::of(&[looks("......")])), [1, 2, 3], "one processor");
-        assert_eq!(Quiet::of(&[]), Quiet::default());
+        assert_eq!(windows(&of(&[looks("......")])), [1, 2, 3], "one processor");
+        assert_eq!(of(&[]), Quiet::default());
     }
 
     #[test]
     fn of_spans_counts_what_was_quiet() {
-        let quiet = Quiet::of(&[looks("......!......"), looks(".............")]);
+        let quiet = of(&[looks("......!......"), looks(".............")]);
         assert_eq!(windows(&quiet), [1, 2, 3, 8, 9, 10]);
         assert_eq!(quiet.stretches.len(), 2);
         let at = |tick: u64| PERIOD * (100 + tick) + 20_000;
@@ -328,21 +363,43 @@ pub(super) mod tests {
         let part = within.part();
         assert!((part.seconds - 4e-3).abs() < 1e-12 && (part.used[0] - 1e-3).abs() < 1e-9, "{part:?}");
         assert_eq!(quiet.within((at(5), at(7))).part(), Part::default());
-        let look = 7e-9 * 700.0 + 1e-9 * SWITCH as f64;
-        for (rule, from, to, looks) in [
-            ("three, of which one goes on", at(1) - 30_000, at(3), 2.0 + 2.0 / 3.0),
-            ("between two", at(1) + 10_000, at(2) - 20_000, 0.0),
-            ("a part of one", at(1) - 5_000, at(1) + 1_000, 0.2),
+        let room = |millis: u64| quiet.room(millis * PERIOD);
+        assert_eq!((room(0), room(1), room(3)), (1.0, 4.0 / 6.0, 0.0));
+    }
+
+    #[test]
+    fn looks_stop_whoever_computes() {
+        let mut looks = looks("......!.....");
+        looks.iter_mut().for_each(|look| look.lasted = 5_000);
+        let quiet = Quiet::of(&[looks], Around { before: 1_000, after: 2_000, accounted: 4_000 });
+        let at = |tick: u64| PERIOD * (100 + tick) + 20_000;
+        for (rule, from, to, nanoseconds) in [
+            ("two and a half", at(1) - 30_000, at(3) + 3_000, 20_000.0),
+            ("between two", at(1) + 7_000, at(2) - 1_000, 0.0),
+            ("the last part of one", at(1) + 5_000, at(2) - 1_000, 2_000.0),
+            ("a part of one", at(1) + 1_000, at(1) + 3_000, 2_000.0),
+            ("one that was not quiet", at(6) - 10_000, at(6) + 10_000, 8_000.0),
+            ("none", 0, 10, 0.0),
         ] {
-            assert!((quiet.looking((from, to)) / look - looks).abs() < 1e-6, "{rule}: {}", quiet.looking((from, to)));
+            assert!((quiet.looking((from, to)) - nanoseconds * 1e-9).abs() < 1e-12, "{rule}");
         }
+        // Five windows of two stretches: of each look that one begins with what is after it, and of that which one ends with what is before it.
+        assert!((quiet.stopped() - 5.0 * 8e-6).abs() < 1e-12, "{}", quiet.stopped());
+        // Who is watched is accounted a quarter of the time, and in that a quarter of what looks are accounted to somebody.
+        let used = quiet.part().used[0];
+        assert!((used - 5.0 * 0.25 * (1e-3 - 4e-6)).abs() < 1e-9, "{used}");
+    }
+
+    #[test]
+    fn long_ones_find_less_room() {
+        let quiet = of(&[looks("......!......"), looks(".............")]);
         let room = |millis: u64| quiet.room(millis * PERIOD);
         assert_eq!((room(0), room(1), room(3)), (1.0, 4.0 / 6.0, 0.0));
     }
 
     #[test]
     fn a_look_is_the_same_in_its_file() {
-        let look = Look { at: u64::MAX - 5, took: 7, usual: u32::MAX, used: 1 << 40 };
+        let look = Look { at: u64::MAX - 5, took: 7, usual: u32::MAX, used: 1 << 40, lasted: 9 };
         assert_eq!(Look::of(&look.to_bytes()), look);
     }
 }

@@ -14,15 +14,15 @@ use std::time::Duration;
 use rustix::thread::{ClockId, clock_nanosleep_absolute, gettid, set_current_timer_slack};
 use rustix::time::Timespec;
 
-use super::{Look, Looks, PERIOD, SLOW};
-use crate::clock::{self, Stopwatch};
+use super::{Around, Look, Looks, PERIOD, SLOW};
+use crate::clock::{self, Stopwatch, Whose};
 use crate::gd::accounts::Account;
 use crate::scratch::Scratch;
 use crate::{Failed, files, place};
 
 /// Nanoseconds of a loop, and how many a look consists of: the middle one is taken, so that an interrupt, which is in one of them, says nothing.
 const LOOP: f64 = 600.0;
-pub(super) const LOOPS: usize = 7;
+const LOOPS: usize = 7;
 /// The most turns of a loop.
 const MOST_TURNS: f64 = 1e4;
 /// The longest that a loop is told to have taken, nanoseconds.
@@ -41,6 +41,9 @@ const FORGETS: u64 = 120_000;
 const BESIDE: (usize, usize) = (40, 10);
 /// Seconds until the other does what it is told to.
 const SETTLES: f64 = 1e-3;
+/// Nanoseconds for which it is looked how long looks stop who computes, and between two looks at the clock where something did.
+const AROUND: u64 = 200 * PERIOD;
+const GAP: u64 = 1_500;
 
 /// Work that another thread on the same core slows down: eight chains that need each other for nothing.
 fn work(turns: u32, lanes: &mut [u64; 8]) {
@@ -151,7 +154,11 @@ impl Probes {
             .into());
         }
         let folder = Scratch::below(&files::memory())?;
-        let looks = Looks { folder: folder.path().to_owned(), processors: vec![processors.0, processors.1] };
+        let looks = Looks {
+            folder: folder.path().to_owned(),
+            processors: vec![processors.0, processors.1],
+            around: Around::default(),
+        };
         let mut probes = Self {
             looks,
             _folder: folder,
@@ -173,6 +180,7 @@ impl Probes {
         }
         let heard = |hears: &Receiver<Result<(), String>>| hears.recv().map_err(|_| "nobody looks".to_owned())?;
         begun.iter().try_for_each(heard)?;
+        probes.looks.around = probes.around()?;
         Ok(probes)
     }
 
@@ -200,17 +208,13 @@ impl Probes {
         Ok(())
     }
 
-    /// Does something again and again until two fifths of its time were quiet, three times at most; gives what was found in the quietest of them.
-    ///
-    /// # Errors
-    /// As [`Self::begin`] and `done`.
-    pub fn quietest<T>(&self, mut done: impl FnMut() -> Result<T, Failed>) -> Result<T, Failed> {
-        quietest_of(|| {
-            self.begin()?;
-            let from = clock::monotonic();
-            let found = done()?;
-            Ok((self.looks.read()?.share((from, clock::monotonic())), found))
-        })
+    /// Looks at the clock for a while, and finds for how long looks stop that.
+    fn around(&self) -> Result<Around, Failed> {
+        self.begin()?;
+        let processor = self.looks.processors[0];
+        let seen = std::thread::scope(|scope| scope.spawn(|| Seen::on(processor)).join());
+        let seen = seen.map_err(|_| "nobody looks at the clock")??;
+        Ok(seen.around(&self.looks.at(processor)?))
     }
 
     /// From now on each look says how much processor time this process of the first processor (0) or the other (1) has used, with the others
@@ -226,7 +230,7 @@ impl Probes {
 }
 
 /// Of tries that tell their share, the first that is quiet enough, or the quietest of all.
-fn quietest_of<T>(mut once: impl FnMut() -> Result<(f64, T), Failed>) -> Result<T, Failed> {
+fn quietest_of<T>(mut once: impl FnMut() -> Result<(f64, T), Failed>) -> Result<(f64, T), Failed> {
     let mut best = once()?;
     for _ in 1..TRIES {
         if best.0 >= ENOUGH {
@@ -237,18 +241,22 @@ fn quietest_of<T>(mut once: impl FnMut() -> Result<(f64, T), Failed>) -> Result<
             best = next;
         }
     }
-    Ok(best.1)
+    Ok(best)
 }
 
-/// As [`Probes::quietest`] where somebody looks, else once.
+/// Does something again and again until two fifths of its time were quiet, three times at most; gives what was found in the quietest of them, and
+/// which share of its time was. Once where nobody looks, and all of it is as good.
 ///
 /// # Errors
-/// The same.
-pub fn quietest<T>(probes: Option<&Probes>, mut done: impl FnMut() -> Result<T, Failed>) -> Result<T, Failed> {
-    match probes {
-        Some(probes) => probes.quietest(done),
-        None => done(),
-    }
+/// As [`Probes::begin`] and `done`.
+pub fn quietest<T>(probes: Option<&Probes>, mut done: impl FnMut() -> Result<T, Failed>) -> Result<(f64, T), Failed> {
+    let Some(probes) = probes else { return Ok((1.0, done()?)) };
+    quietest_of(|| {
+        probes.begin()?;
+        let from = clock::monotonic();
+        let found = done()?;
+        Ok((probes.looks.read()?.share((from, clock::monotonic())), found))
+    })
 }
 
 impl Drop for Probes {
@@ -286,7 +294,8 @@ fn look(
         let at = clock::monotonic();
         let took = turns.look();
         let used = locked(watched).iter_mut().map(Account::used).sum();
-        let look = Look { at, took, usual: usual.with(took), used };
+        let mut look = Look { at, took, usual: usual.with(took), used, lasted: 0 };
+        look.lasted = u32::try_from(clock::monotonic() - at).unwrap_or(u32::MAX);
         if ends.load(Ordering::Relaxed) {
             return;
         }
@@ -298,6 +307,52 @@ fn look(
             let _gone = begins.send(Ok(()));
         }
         due = clock::monotonic();
+    }
+}
+
+/// Who did nothing but look at the clock, in nanoseconds.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// When it could not.
+    gaps: Vec<(u64, u64)>,
+    /// How long all of it took, and how much processor time is accounted to it.
+    took: u64,
+    accounted: u64,
+}
+
+impl Seen {
+    fn on(processor: usize) -> Result<Self, String> {
+        place::keep_to(processor).map_err(|error| error.to_string())?;
+        let (mut gaps, cpu) = (Vec::new(), Whose::Thread.cpu());
+        let begin = clock::monotonic();
+        let mut last = begin;
+        while last < begin + AROUND {
+            let now = clock::monotonic();
+            if now - last > GAP {
+                gaps.push((last, now));
+            }
+            last = now;
+        }
+        let accounted = ((Whose::Thread.cpu() - cpu) * 1e9) as u64;
+        Ok(Self { gaps, took: last - begin, accounted })
+    }
+
+    /// What the gaps in which looks lie have before and after them, the middle of all; and what of them is accounted to who looked at the clock.
+    fn around(&self, looks: &[Look]) -> Around {
+        let found = looks.iter().filter_map(|look| {
+            let end = look.at + u64::from(look.lasted);
+            let gap = self.gaps.iter().find(|gap| gap.0 <= look.at && end <= gap.1)?;
+            Some((look.at - gap.0, gap.1 - end, gap.1 - gap.0))
+        });
+        let found: Vec<(u64, u64, u64)> = found.collect();
+        let middle = |of: fn(&(u64, u64, u64)) -> u64| {
+            let mut times: Vec<u64> = found.iter().map(of).collect();
+            times.sort_unstable();
+            times.get(times.len() / 2).copied().unwrap_or(0)
+        };
+        let stopped: u64 = found.iter().map(|it| it.2).sum();
+        let accounted = (self.accounted + stopped).saturating_sub(self.took) / found.len().max(1) as u64;
+        Around { before: middle(|it| it.0), after: middle(|it| it.1), accounted }
     }
 }
 
@@ -405,6 +460,17 @@ mod tests {
     }
 
     #[test]
+    fn looks_stop_who_computes_a_little_longer_than_they_take() {
+        let look = |at: u64, lasted| Look { at, took: 700, usual: 700, used: 0, lasted };
+        let looks = [look(1_000, 60), look(2_000, 60), look(3_000, 60), look(4_000, 60)];
+        let gaps = [(990, 1_080), (1_500, 1_600), (1_989, 2_083), (3_010, 3_200), (3_970, 4_300)];
+        let seen = Seen { gaps: gaps.to_vec(), took: 4_000, accounted: 3_700 };
+        // Of 90, 94, and 330 that are theirs, 300 are not accounted to who was stopped.
+        assert_eq!(seen.around(&looks), Around { before: 11, after: 23, accounted: 71 });
+        assert_eq!(Seen::default().around(&looks), Around::default());
+    }
+
+    #[test]
     fn what_is_usual_is_what_the_quickest_took() {
         let mut usual = Usual::new();
         for (rule, took, count, wanted) in [
@@ -434,7 +500,7 @@ mod tests {
             let mut shares = (1..).zip(shares.iter().copied());
             let found =
                 quietest_of(|| shares.next().map(|(number, share)| (share, number)).ok_or_else(|| "no more".into()));
-            assert_eq!((found.unwrap(), shares.next()), (wanted, None), "{rule}");
+            assert_eq!((found.unwrap().1, shares.next()), (wanted, None), "{rule}");
         }
         assert!(quietest_of(|| Err::<(f64, ()), _>("it fails".into())).is_err());
     }

@@ -1,7 +1,7 @@
 //! Timings, each with when it was taken.
 
 use super::Quiet;
-use crate::clock;
+use crate::clock::Timing;
 
 /// A timing below so many nanoseconds is short: it lies between two looks, or has one in it.
 pub(super) const SHORT: u64 = super::PERIOD / 2;
@@ -20,24 +20,27 @@ const OF_LONG: usize = 4;
 pub struct Samples {
     spans: Vec<(u64, u64)>,
     values: Vec<f64>,
+    /// What of each span is no part of the value.
+    apart: Vec<(u64, u64)>,
 }
 
 impl Samples {
-    /// One of so many seconds that has just ended.
-    pub fn push(&mut self, seconds: f64) {
-        self.until(clock::monotonic(), seconds);
-    }
-
-    /// One of so many seconds that ended then, in nanoseconds of the monotonic clock.
-    pub fn until(&mut self, end: u64, seconds: f64) {
+    /// One more.
+    pub fn push(&mut self, Timing { end, seconds }: Timing) {
         // A time on the clock is below the clock's.
-        self.add((end.saturating_sub((seconds.max(0.0) * 1e9) as u64), end), seconds);
+        self.without((end.saturating_sub((seconds.max(0.0) * 1e9) as u64), end), (end, end), seconds);
     }
 
-    /// A value that is of this span, in nanoseconds of the monotonic clock.
-    pub fn add(&mut self, span: (u64, u64), value: f64) {
+    /// One of this span, in nanoseconds of the monotonic clock, without a part of it.
+    pub fn without(&mut self, span: (u64, u64), part: (u64, u64), seconds: f64) {
         self.spans.push(span);
-        self.values.push(value);
+        self.apart.push(part);
+        self.values.push(seconds);
+    }
+
+    /// A value that is of this span, and no time on the clock.
+    pub fn add(&mut self, span: (u64, u64), value: f64) {
+        self.without(span, span, value);
     }
 
     /// How many.
@@ -55,21 +58,29 @@ impl Samples {
     /// Without the first ones.
     pub fn skip(&mut self, count: usize) {
         self.spans.drain(..count.min(self.len()));
+        self.apart.drain(..count.min(self.len()));
         self.values.drain(..count.min(self.len()));
     }
 
-    /// All of them.
-    #[must_use]
-    pub fn all(&self) -> &[f64] {
-        &self.values
-    }
-
-    /// Those that count (see [`choose`]). Short ones stand there again and again until they are as many as there were, so that long ones are as rare.
+    /// Those that count (see [`choose`]), without the looks in them. Short ones stand there again and again until they are as many as there were, so that long ones are as rare.
     #[must_use]
     pub fn counting(&self, quiet: Option<&Quiet>) -> Vec<f64> {
-        let Some(quiet) = quiet else { return self.values.clone() };
+        let values = self.without_looks(quiet);
+        let Some(quiet) = quiet else { return values };
         let Chosen { usual, of, long } = choose(&self.spans, quiet);
-        usual.iter().cycle().take(of).chain(&long).map(|place| self.values[*place]).collect()
+        usual.iter().cycle().take(of).chain(&long).filter_map(|place| values.get(*place).copied()).collect()
+    }
+
+    /// All of them, without the looks in them.
+    #[must_use]
+    pub fn without_looks(&self, quiet: Option<&Quiet>) -> Vec<f64> {
+        let Some(quiet) = quiet else { return self.values.clone() };
+        let looking = |place: usize| quiet.looking(self.spans[place]) - quiet.looking(self.apart[place]);
+        let value = |(place, value): (usize, &f64)| match looking(place) {
+            looking if looking > 0.0 => (value - looking).max(0.0),
+            _ => *value,
+        };
+        self.values.iter().enumerate().map(value).collect()
     }
 }
 
@@ -129,8 +140,8 @@ pub fn choose(spans: &[(u64, u64)], quiet: &Quiet) -> Chosen {
 
 #[cfg(test)]
 mod tests {
-    use super::super::PERIOD;
-    use super::super::tests::looks;
+    use super::super::tests::{looks, of};
+    use super::super::{Around, PERIOD};
     use super::*;
 
     /// Nanoseconds of the clock at a look.
@@ -141,12 +152,12 @@ mod tests {
     #[test]
     fn short_ones_count_where_it_was_quiet_and_long_ones_do_not_become_rarer() {
         // Of thirty milliseconds, eleven are quiet.
-        let quiet = Quiet::of(&[looks("..............!.!.!.!.!.!.!.!.!.!.!.!")]);
+        let quiet = of(&[looks("..............!.!.!.!.!.!.!.!.!.!.!.!")]);
         let mut samples = Samples::default();
         for tick in 0..30 {
             let loud = if tick < 12 { 1.0 } else { 2.0 };
             for part in 1..=4 {
-                samples.until(at(tick) + part * PERIOD / 5, 20e-6 * loud);
+                samples.push(Timing { end: at(tick) + part * PERIOD / 5, seconds: 20e-6 * loud });
             }
             if tick % 3 == 2 {
                 samples.add((at(tick), at(tick + 1)), 1e-3);
@@ -157,14 +168,38 @@ mod tests {
         let (short, long): (Vec<f64>, Vec<f64>) = counting.iter().partition(|time| **time < 0.5e-3);
         assert!(short.len() == 120 && short.iter().all(|time| *time == 20e-6), "{short:?}");
         assert_eq!(long.len(), 10);
-        assert_eq!(samples.counting(None), samples.all(), "nobody looked");
-        assert_eq!(samples.counting(Some(&Quiet::default())), samples.all(), "it was never quiet");
+        assert_eq!(samples.counting(None).len(), samples.len(), "nobody looked");
+        assert_eq!(samples.counting(Some(&Quiet::default())), samples.counting(None), "it was never quiet");
+    }
+
+    #[test]
+    fn times_are_told_without_looks() {
+        let mut looks = looks(&".".repeat(60));
+        looks.iter_mut().for_each(|look| look.lasted = 8_000);
+        let quiet = Quiet::of(&[looks], Around::default());
+        let [mut short, mut long, mut parts, mut values] = <[Samples; 4]>::default();
+        for tick in 2..50 {
+            short.push(Timing { end: at(tick) + 50_000, seconds: 20e-6 });
+            short.push(Timing { end: at(tick) + 10_000, seconds: 28e-6 });
+            long.push(Timing { end: at(tick), seconds: 3e-3 });
+            parts.without((at(tick) - 10_000, at(tick) + 90_000), (at(tick) - 5_000, at(tick) + 40_000), 55e-6);
+            values.add((at(tick), at(tick + 3)), 3e-3);
+        }
+        for (rule, samples, wanted) in [
+            ("short ones", short, 20e-6),
+            ("long ones, with some of them", long, 3e-3 - 3.0 * 8e-6),
+            ("what was in a part that does not count", parts, 55e-6),
+            ("something else than times", values, 3e-3),
+        ] {
+            let found = samples.counting(Some(&quiet));
+            assert!(found.len() >= 40 && found.iter().all(|it| (it - wanted).abs() < 1e-9), "{rule}: {found:?}");
+        }
     }
 
     /// What takes a little less than what is long takes a little more beside somebody else.
     #[test]
     fn how_long_one_took_does_not_say_whether_it_counts() {
-        let quiet = Quiet::of(&[looks(&"..........!!!!!".repeat(40))]);
+        let quiet = of(&[looks(&"..........!!!!!".repeat(40))]);
         for each in [0.3e-3, 0.45e-3, 0.49e-3, 0.51e-3, 0.7e-3, 1.5e-3] {
             let (mut samples, mut now) = (Samples::default(), at(0));
             while now < at(590) {
@@ -176,7 +211,7 @@ mod tests {
             }
             let counting = samples.counting(Some(&quiet));
             let mean = counting.iter().sum::<f64>() / counting.len() as f64;
-            let all = samples.all().iter().sum::<f64>() / samples.len() as f64;
+            let all = samples.counting(None).iter().sum::<f64>() / samples.len() as f64;
             assert!((mean / each - 1.0).abs() < 0.01 && all / each > 1.08, "{each}: {mean} {all}");
             let once = choose(&samples.spans, &quiet).once();
             assert!(once.len() < samples.len() && once.windows(2).all(|pair| pair[0] < pair[1]), "{each}");
@@ -185,25 +220,25 @@ mod tests {
 
     #[test]
     fn of_long_ones_count_those_that_were_quiet_or_the_quietest() {
-        let quiet = Quiet::of(&[looks(&".".repeat(40)), looks(&format!("{}!{}", ".".repeat(30), ".".repeat(9)))]);
+        let quiet = of(&[looks(&".".repeat(40)), looks(&format!("{}!{}", ".".repeat(30), ".".repeat(9)))]);
         let mut samples = Samples::default();
         for part in 0..32 {
             samples.add((at(part), at(part + 1)), f64::from(u32::try_from(part).unwrap()));
         }
         let of = |range: std::ops::Range<u32>| range.map(f64::from).collect::<Vec<_>>();
         assert_eq!(samples.counting(Some(&quiet)), of(1..28));
-        assert_eq!(samples.counting(Some(&Quiet::default())), samples.all(), "it was never quiet");
+        assert_eq!(samples.counting(Some(&Quiet::default())), samples.counting(None), "it was never quiet");
         samples.skip(20);
         assert_eq!((samples.len(), samples.is_empty()), (12, false));
         assert_eq!(samples.counting(Some(&quiet)), of(20..28), "they are enough");
         samples.skip(4);
-        assert_eq!(samples.counting(Some(&quiet)), samples.all(), "too few of the quietest are half quiet");
+        assert_eq!(samples.counting(Some(&quiet)), samples.counting(None), "too few of the quietest are half quiet");
         samples.skip(5);
         assert_eq!(samples.counting(Some(&quiet)).len(), 3, "there are no more");
         assert!(Samples::default().counting(Some(&quiet)).is_empty());
         for part in 0..9 {
             samples.add((at(0), at(21 + part)), 1.0);
         }
-        assert_eq!(samples.counting(Some(&quiet)), samples.all(), "keys are found now soon, now late");
+        assert_eq!(samples.counting(Some(&quiet)), samples.counting(None), "keys are found now soon, now late");
     }
 }

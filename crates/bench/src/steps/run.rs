@@ -13,7 +13,7 @@ use crate::awake::Awake;
 use crate::clock::{self, Stopwatch};
 use crate::distance::States;
 use crate::known::{ByState, Known};
-use crate::quiet::{self, Probes};
+use crate::quiet::{self, Probes, quietest};
 use crate::record::median;
 use crate::{Failed, process, scratch};
 
@@ -112,7 +112,7 @@ pub fn measure(
             let id = entries[index].id();
             progress(Told { done, all, step: &id });
             let time = plan.next((done, all - done), Duration::from_secs_f64(watch.seconds()), measured);
-            found[index].push(one(program, bed.folder(), &id, time, probes.as_ref())?);
+            found[index].push(one(program, bed.folder(), &id, time, probes.as_ref())?.1);
             done += 1;
             measured += time;
         }
@@ -143,8 +143,8 @@ pub fn measure_again(
     for (done, entry) in (0..).zip(entries) {
         let left = entries.len() as u32 - done;
         let time = plan.next((done, left), Duration::from_secs_f64(watch.seconds()), measured);
-        let (state, found) = states.within(|| one(program, bed.folder(), &entry.id(), time, probes))?;
-        known.keep(state, vec![step(entry, &[found])?]);
+        let (state, (quiet, found)) = states.within(|| one(program, bed.folder(), &entry.id(), time, probes))?;
+        known.keep(state, quiet, vec![step(entry, &[found])?]);
         measured += time;
     }
     known.each(|steps| Ok(calibration(steps, plan.quick, 0.0)))
@@ -160,10 +160,18 @@ fn calibration(steps: Vec<Step>, quick: bool, others: f64) -> Calibration {
     Calibration { schema, taken, machine, versions, quick, others, steps, laws }
 }
 
-/// One round of one step; what counts of it.
-fn one(program: &Program, bed: &Path, id: &str, time: Duration, probes: Option<&Probes>) -> Result<Timings, Failed> {
-    let Some(probes) = probes else { return timed(program, bed, id, time) };
-    probes.quietest(|| Ok(timed(program, bed, id, time)?.counting(&probes.looks().read()?)))
+/// One round of one step: the share of its time that was quiet, and what counts of it.
+fn one(
+    program: &Program,
+    bed: &Path,
+    id: &str,
+    time: Duration,
+    probes: Option<&Probes>,
+) -> Result<(f64, Timings), Failed> {
+    quietest(probes, || {
+        let found = timed(program, bed, id, time)?;
+        probes.map_or(Ok(found.clone()), |probes| Ok(found.counting(&probes.looks().read()?)))
+    })
 }
 
 /// All of it.

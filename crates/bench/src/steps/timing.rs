@@ -52,7 +52,10 @@ impl Timings {
         let places = quiet::choose(&self.spans, quiet).once();
         let looking = |place: usize| quiet.looking(self.spans[place]) / self.batch as f64;
         let wall = places.iter().map(|place| (self.wall[*place] - looking(*place)).max(0.0)).collect();
-        let cpu = places.iter().map(|place| self.cpu[*place]).collect();
+        // Where one use was timed alone, it was the clock that was looked at for both.
+        let own =
+            |place: usize| if self.batch == 1 { self.cpu[place] - looking(place) } else { quiet.own(self.cpu[place]) };
+        let cpu = places.iter().map(|place| own(*place).max(0.0)).collect();
         let spans = places.iter().map(|place| self.spans[*place]).collect();
         Self { batch: self.batch, cpu, wall, spans }
     }
