@@ -1,6 +1,8 @@
 //! OPC UA without sockets: what the core of our server and the machine of our client do for one Read on a channel without protection
 //! (decode, dispatch, check the right, encode), and what it takes to protect one message and to open it again.
 
+use std::collections::VecDeque;
+use std::path::Path;
 use std::time::Duration;
 
 use cost::whatif::READ;
@@ -8,9 +10,8 @@ use token::SystemEntropy;
 use ua_proto::client::{ClientEvent, Response};
 use ua_proto::crypto::{ChannelKeys, KeyLayout, Role, SecurityPolicyId};
 
-use super::between::Between;
-use super::socket::CONNECTIONS;
-use super::{Bed, Entry, Once, Timings, used};
+use super::socket::{CONNECTIONS, End, Part, among_messages};
+use super::{Entry, Once, used};
 use crate::clock::Stopwatch;
 use crate::measures::instructions::{Pair, serve};
 use crate::random::Random;
@@ -18,10 +19,9 @@ use crate::{Failed, fixture, load};
 
 /// Variables of the server.
 pub(super) const NODES: u32 = 10_000;
-/// Reads at least.
-const LEAST: usize = 32;
-/// Share of the time that goes by before the first Read counts.
-const WARM_UP: f64 = 0.2;
+/// Seconds that a Read takes at both ends together, and what protects a message, about.
+const OF_READ: f64 = 2e-6;
+const OF_CRYPTOGRAPHY: f64 = 0.5e-6;
 /// Bytes in front of the body of a chunk: header of the message, ids of channel and token, sequence header.
 const HEADERS: usize = 24;
 /// Bytes of it that are in the clear.
@@ -29,19 +29,15 @@ const CLEAR: usize = 16;
 /// Sizes of bodies.
 const BODIES: [usize; 3] = [64, 1_024, 16_384];
 
-/// Which end of a channel.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    Client,
-    Server,
-}
-
 pub(super) fn entries() -> Vec<Entry> {
     let mut entries = Vec::new();
     for sessions in CONNECTIONS {
         for (end, name) in [(End::Server, "server"), (End::Client, "client")] {
             let name = format!("{name}-of-{sessions}");
-            entries.push(Entry::with("read", name, 0, move |bed, time| reads(bed, time, end, sessions)));
+            entries.push(Entry::with("read", name, 0, move |bed, time| {
+                let folder = bed.folder().to_owned();
+                among_messages(sessions, end, OF_READ, time, Box::new(move || reads(&folder, sessions, end)))
+            }));
         }
     }
     for (policy, name) in [
@@ -57,75 +53,112 @@ pub(super) fn entries() -> Vec<Entry> {
             }
         }
     }
-    // What a single client and its server do with a Read, each asleep before.
-    for (encrypt, mode) in [(false, "sign"), (true, "sign-and-encrypt")] {
-        for size in [READ.0, READ.1] {
-            let name = format!("basic256sha256-{mode}-of-1");
-            let once = move |time, seal: bool| {
-                let (policy, size) = (SecurityPolicyId::Basic256Sha256, size as usize);
-                asleep(time, if seal { sealing(policy, encrypt, size) } else { opening(policy, encrypt, size) }?)
-            };
-            entries.push(Entry::with("seal", &name, size, move |_, time| once(time, true)));
-            entries.push(Entry::with("open", &name, size, move |_, time| once(time, false)));
+    // What an end does with a Read and its answer, each time of another of so many channels.
+    for channels in CONNECTIONS {
+        for (encrypt, mode) in [(false, "sign"), (true, "sign-and-encrypt")] {
+            for size in [READ.0, READ.1] {
+                let name = format!("basic256sha256-{mode}-of-{channels}");
+                for (operation, seals) in [("seal", true), ("open", false)] {
+                    entries.push(Entry::with(operation, &name, size, move |_, time| {
+                        let make = Box::new(move || in_turn(channels, encrypt, size as usize, seals));
+                        among_messages(channels, End::Server, OF_CRYPTOGRAPHY, time, make)
+                    }));
+                }
+            }
         }
     }
     entries
 }
 
-/// Something that takes microseconds, each time after the thread has slept.
-fn asleep(time: Duration, mut once: Once) -> Result<Timings, Failed> {
-    let (mut between, watch) = (Between::asleep()?, Stopwatch::start());
-    let mut timings = Timings::of(1);
-    while timings.cpu.len() < LEAST || watch.seconds() < time.as_secs_f64() {
-        between.pass()?;
-        let (done, seconds) = lap(&mut once);
-        done?;
-        if watch.seconds() > WARM_UP * time.as_secs_f64() {
-            timings.push(seconds, seconds);
-        }
+/// A message is sealed, or opened, each time of another of so many channels.
+fn in_turn(channels: u32, encrypt: bool, size: usize, seals: bool) -> Result<Part, Failed> {
+    let (plain, mut ends) = (chunk(size), Vec::new());
+    for _ in 0..channels {
+        let (client, server) = keys(SecurityPolicyId::Basic256Sha256, encrypt)?;
+        let mut sealed = plain.clone();
+        client.send.seal(&mut sealed, 0)?;
+        ends.push((client, server, sealed));
     }
-    Ok(timings)
+    let (mut next, mut message) = ((0..ends.len()).cycle(), Vec::new());
+    Ok(Box::new(move || {
+        let (client, server, sealed) = next.next().and_then(|next| ends.get(next)).ok_or("no channel")?;
+        if seals {
+            message.clear();
+            message.extend_from_slice(&plain);
+            let (done, seconds) = lap(|| client.send.seal(&mut message, 0));
+            done?;
+            return Ok(seconds);
+        }
+        message.clear();
+        message.extend_from_slice(sealed);
+        let (header, rest) = message.split_at_mut(CLEAR);
+        let (opened, seconds) = lap(|| server.receive.open(header, rest, 0));
+        used(opened?);
+        Ok(seconds)
+    }))
 }
 
-/// One Read after the other, each of another of so many sessions, with other work between what the ends do, each of which is timed alone. A
-/// single client sends its next Read when the other end has done its part, and each end sleeps meanwhile.
-fn reads(bed: &Bed, time: Duration, end: End, sessions: u32) -> Result<Timings, Failed> {
-    let (mut pair, activated) =
-        (Pair::new(bed.folder(), NODES)?, |event: &ClientEvent| matches!(event, ClientEvent::Activated(_)));
-    pair.until(serve, activated)?;
-    for _ in 1..sessions {
-        pair.another()?;
+/// One end of Reads, each of another of so many sessions: what the server does with a request, or the client with an answer and for its next request.
+fn reads(folder: &Path, sessions: u32, end: End) -> Result<Part, Failed> {
+    let mut reads = Reads::new(folder, sessions)?;
+    Ok(Box::new(move || {
+        let [served, asked] = reads.next()?;
+        Ok(if end == End::Server { served } else { asked })
+    }))
+}
+
+/// Reads, each of another of so many sessions.
+struct Reads {
+    pair: Pair,
+    random: Random,
+    /// The next request of each session.
+    requests: VecDeque<Vec<u8>>,
+    answer: Vec<u8>,
+}
+
+impl Reads {
+    fn new(folder: &Path, sessions: u32) -> Result<Self, Failed> {
+        let (mut pair, activated) =
+            (Pair::new(folder, NODES)?, |event: &ClientEvent| matches!(event, ClientEvent::Activated(_)));
         pair.until(serve, activated)?;
-    }
-    let mut between = if sessions == 1 { Between::asleep()? } else { Between::awake()? };
-    let (mut random, watch) = (Random::new(1), Stopwatch::start());
-    let mut timings = Timings::of(1);
-    // Both ends keep their buffers from message to message.
-    let (mut request, mut answer) = (Vec::new(), Vec::new());
-    while timings.cpu.len() < LEAST || watch.seconds() < time.as_secs_f64() {
-        let warm = watch.seconds() > WARM_UP * time.as_secs_f64();
-        pair.turn();
-        request.clear();
-        answer.clear();
-        between.pass()?;
-        let (done, asked) = lap(|| ask_for(&mut pair, random.below(NODES), &mut request));
-        done?;
-        between.pass()?;
-        let (_, served) = lap(|| {
-            serve(&mut pair.server, pair.conn, &request, &mut answer, pair.now);
-            // The shell asks when it has sent everything.
-            pair.server.holds_input(pair.conn)
-        });
-        between.pass()?;
-        let (told, understood) = lap(|| understand(&mut pair, &answer));
-        told?;
-        pair.now.mono = pair.now.mono + Duration::from_micros(50);
-        if warm {
-            let seconds = if end == End::Server { served } else { asked + understood };
-            timings.push(seconds, seconds);
+        for _ in 1..sessions {
+            pair.another()?;
+            pair.until(serve, activated)?;
         }
+        let mut reads = Self { pair, random: Random::new(1), requests: VecDeque::new(), answer: Vec::new() };
+        for _ in 0..sessions {
+            reads.pair.turn();
+            reads.ask(Vec::new())?;
+        }
+        Ok(reads)
     }
-    Ok(timings)
+
+    /// What the server takes for a request of the next session, and what the client takes for the answer and its next request. Both ends keep their buffers
+    /// from message to message.
+    fn next(&mut self) -> Result<[f64; 2], Failed> {
+        self.pair.turn();
+        self.pair.now.mono = self.pair.now.mono + Duration::from_micros(50);
+        let mut request = self.requests.pop_front().ok_or("no session")?;
+        let ((), served) = lap(|| {
+            self.answer.clear();
+            serve(&mut self.pair.server, self.pair.conn, &request, &mut self.answer, self.pair.now);
+            // The shell asks when it has sent everything.
+            used(self.pair.server.holds_input(self.pair.conn));
+        });
+        request.clear();
+        let (done, asked) = lap(|| {
+            understand(&mut self.pair, &self.answer)?;
+            self.ask(request)
+        });
+        done?;
+        Ok([served, asked])
+    }
+
+    fn ask(&mut self, mut request: Vec<u8>) -> Result<(), Failed> {
+        ask_for(&mut self.pair, self.random.below(NODES), &mut request)?;
+        self.requests.push_back(request);
+        Ok(())
+    }
 }
 
 /// What something gives, and how many seconds it took.

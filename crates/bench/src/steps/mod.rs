@@ -6,7 +6,6 @@
 //! New steps go into [`all`].
 
 mod bed;
-mod between;
 mod channel;
 mod crypto;
 mod decisions;

@@ -3,6 +3,9 @@
 //! each end does other work, which is not counted, as a server and a client do; so a thread finds its caches used by others, and as many
 //! messages wait when it looks again as where work is done. The more connections there are, the more messages that is; and where one end
 //! has more to do than the other ([`Slower`]), the other waits for it, looks more often, and has to be woken.
+//!
+//! Steps that are a part of a message are timed one by one in there ([`among_messages`]): they find caches and branch predictors as the kernel's
+//! network, our shell and the messages of other connections leave them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,7 +27,7 @@ use ua_proto::server::{ConnId, Input, Output};
 
 use super::timing::OTHER;
 use super::{Entry, Timings, used};
-use crate::clock::{Stopwatch, Whose};
+use crate::clock::{Stopwatch, Whose, monotonic};
 use crate::gd::disturb::Disturb;
 use crate::measures::runtime;
 use crate::{Failed, place, serve};
@@ -39,6 +42,9 @@ const SLOWER_SIZE: usize = 128;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Messages in a timing.
 const BATCH: u64 = 128;
+/// Other work that takes so many times as long as usual was stopped; and the part of one that counts for what is usual.
+const STOPPED: f64 = 4.0;
+const USUAL: f64 = 0.02;
 /// Size of the buffer that they are read into, as at our load generator.
 const BUFFER: usize = 64 * 1024;
 
@@ -90,17 +96,34 @@ pub(super) fn entries() -> Vec<Entry> {
     entries
 }
 
+/// One end of the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Client,
+    Server,
+}
+
+/// A step that is done once for each message, at one end; it gives the seconds that count of it.
+pub(super) type Part = Box<dyn FnMut() -> Result<f64, Failed> + Send>;
+
+/// Gets it ready, on the thread that does it.
+pub(super) type Make = Box<dyn FnOnce() -> Result<Part, Failed> + Send>;
+
 /// What one end has counted.
-#[derive(Debug)]
 struct Meter {
     disturb: Disturb,
+    part: Option<Part>,
+    /// Timings of that, or why there are none.
+    parts: Timings,
+    failed: Option<String>,
     /// Seconds of other work for a message.
     other: f64,
     count: u64,
     cpu: f64,
     watch: Stopwatch,
-    /// Seconds of other work since the last timing.
+    /// Seconds of other work since the last timing, and what it takes as a rule.
     worked: f64,
+    usual: Option<f64>,
     /// The same of each timing, for each message.
     others: Vec<f64>,
     timings: Timings,
@@ -111,12 +134,37 @@ impl Meter {
         let timings = Timings::of(BATCH);
         let disturb = Disturb::small();
         let (cpu, watch) = (Whose::Thread.cpu(), Stopwatch::start());
-        Self { disturb, other, count: 0, cpu, watch, worked: 0.0, others: Vec::new(), timings }
+        let (part, parts, failed) = (None, Timings::of(1), None);
+        Self {
+            disturb,
+            part,
+            parts,
+            failed,
+            other,
+            count: 0,
+            cpu,
+            watch,
+            worked: 0.0,
+            usual: None,
+            others: Vec::new(),
+            timings,
+        }
     }
 
-    /// One message more: other work, and a timing if it is full.
+    /// One message more: the step that is timed here, other work, and a timing if it is full.
     fn count(&mut self) {
-        self.worked += self.disturb.run(self.other);
+        match self.part.as_mut().map(|part| part()) {
+            Some(Ok(seconds)) => self.parts.push(seconds, seconds),
+            Some(Err(error)) => self.failed = Some(error.to_string()),
+            None => {}
+        }
+        let worked = self.disturb.run(self.other);
+        let usual = self.usual.unwrap_or(worked);
+        // Who was stopped meanwhile did not work so long.
+        if worked < STOPPED * usual {
+            self.usual = Some(usual + USUAL * (worked - usual));
+        }
+        self.worked += if worked < STOPPED * usual { worked } else { usual };
         self.count += 1;
         if self.count.is_multiple_of(BATCH) {
             let each = |seconds: f64| seconds / BATCH as f64;
@@ -128,66 +176,106 @@ impl Meter {
     }
 
     /// What was counted while all connections were busy and warm, and the mean of the other work meanwhile.
-    fn found(&self) -> Result<(Timings, f64), Failed> {
-        let Timings { batch, cpu, wall, spans } = &self.timings;
-        let from = (cpu.len() / 5).max(1);
-        let (cpu, wall, spans) = (middle(cpu, from), middle(wall, from), middle(spans, from));
-        let others = middle(&self.others, from);
+    fn found(&self) -> Result<Counted, Failed> {
+        if let Some(why) = &self.failed {
+            return Err(why.as_str().into());
+        }
+        let others = middle(&self.others);
         if others.is_empty() {
             return Err("too few messages".into());
         }
         let other = others.iter().sum::<f64>() / others.len() as f64;
-        Ok((Timings { batch: *batch, cpu, wall, spans }, other))
+        Ok(Counted { messages: warm(&self.timings), other, parts: warm(&self.parts) })
     }
 }
 
-/// All from here on but the last.
-fn middle<T: Copy>(all: &[T], from: usize) -> Vec<T> {
-    all.get(from..all.len().saturating_sub(1)).unwrap_or_default().to_vec()
+/// What one end tells.
+struct Counted {
+    /// Of messages.
+    messages: Timings,
+    /// Seconds of other work for each.
+    other: f64,
+    /// Of the step that was timed at this end.
+    parts: Timings,
+}
+
+fn warm(Timings { batch, cpu, wall, spans }: &Timings) -> Timings {
+    Timings { batch: *batch, cpu: middle(cpu), wall: middle(wall), spans: middle(spans) }
+}
+
+/// All but the first fifth and the last.
+fn middle<T: Copy>(all: &[T]) -> Vec<T> {
+    all.get((all.len() / 5).max(1)..all.len().saturating_sub(1)).unwrap_or_default().to_vec()
 }
 
 fn exchange(connections: u32, size: usize, slower: Slower, of_server: bool, time: Duration) -> Result<Timings, Failed> {
+    let (mut at_client, at_server) =
+        messages(connections, size, [slower.other(false), slower.other(true)], [None, None], time)?;
+    if of_server {
+        return Ok(at_server.messages);
+    }
+    // The clock is for what is beyond other work: one message at a time waits for that of both ends, many for that of the busier one.
+    let other = if connections == 1 { at_client.other + at_server.other } else { at_client.other.max(at_server.other) };
+    for wall in &mut at_client.messages.wall {
+        *wall = (*wall - other).max(0.0);
+    }
+    Ok(at_client.messages)
+}
+
+/// Times a step at one end of so many connections, once for each message; the other end has as much more other work as what is done for the step
+/// takes, so that neither waits for the other more than it else does.
+pub(super) fn among_messages(
+    connections: u32,
+    at: End,
+    takes: f64,
+    time: Duration,
+    make: Make,
+) -> Result<Timings, Failed> {
+    let (other, makes) = match at {
+        End::Client => ([OTHER, OTHER + takes], [Some(make), None]),
+        End::Server => ([OTHER + takes, OTHER], [None, Some(make)]),
+    };
+    let (at_client, at_server) = messages(connections, SIZES[0], other, makes, time)?;
+    Ok(if at == End::Client { at_client.parts } else { at_server.parts })
+}
+
+/// Exchanges messages; for the client and the server, seconds of other work and a step. What each of them counted.
+fn messages(
+    connections: u32,
+    size: usize,
+    other: [f64; 2],
+    [of_client, of_server]: [Option<Make>; 2],
+    time: Duration,
+) -> Result<(Counted, Counted), Failed> {
     let processors = place::pair();
-    let (handle, records) = std::thread::spawn(move || server(processors.map(|it| it.1), slower.other(true)))
+    let (handle, records) = std::thread::spawn(move || server(processors.map(|it| it.1), other[1], of_server))
         .join()
         .map_err(|_| "the server's thread has ended")??;
     let address = handle.address();
     let client = std::thread::spawn(move || -> Result<_, String> {
         let run = || -> Result<_, Failed> {
             processors.map_or(Ok(()), |it| place::keep_to(it.0))?;
-            runtime()?.block_on(LocalSet::new().run_until(client(
-                address,
-                connections,
-                size,
-                slower.other(false),
-                time,
-            )))
+            let mut meter = Meter::new(other[0]);
+            meter.part = of_client.map(|make| make()).transpose()?;
+            runtime()?.block_on(LocalSet::new().run_until(client(address, connections, size, meter, time)))
         };
         run().map_err(|error| error.to_string())
     });
-    let (mut at_client, at_server) = runtime()?.block_on(async {
+    runtime()?.block_on(async {
         let client = tokio::task::spawn_blocking(move || client.join()).await?;
         let client = client.map_err(|_| "the client's thread has ended")??;
         let server = handle.with(|core: &mut Echo, _| core.meter.found().map_err(|error| error.to_string())).await?;
         handle.stop().await;
         drop(records);
-        Ok::<_, Failed>((client, server?))
-    })?;
-    if of_server {
-        return Ok(at_server.0);
-    }
-    // The clock is for what is beyond other work: one message at a time waits for that of both ends, many for that of the busier one.
-    let other = if connections == 1 { at_client.1 + at_server.1 } else { at_client.1.max(at_server.1) };
-    for wall in &mut at_client.0.wall {
-        *wall = (*wall - other).max(0.0);
-    }
-    Ok(at_client.0)
+        Ok((client, server?))
+    })
 }
 
 /// Our shell with a core that sends everything back.
 fn server(
     processor: Option<usize>,
     other: f64,
+    make: Option<Make>,
 ) -> Result<(Handle<Echo>, mpsc::Receiver<gates::opcua::wiring::AuditRequest>), String> {
     let start = || -> Result<_, Failed> {
         // The thread of the shell stays where it is started.
@@ -197,7 +285,9 @@ fn server(
         let application = serve::NoMethods::new(&Arc::new(Notify::new()));
         let shell = Shell { pool, audit, application: Box::new(|| Box::new(application)) };
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
-        Ok((start_core(listener, Echo::new(other), shell, Way::Dial)?, records))
+        let mut echo = Echo::new(other);
+        echo.meter.part = make.map(|make| make()).transpose()?;
+        Ok((start_core(listener, echo, shell, Way::Dial)?, records))
     };
     start().map_err(|error| error.to_string())
 }
@@ -276,16 +366,16 @@ async fn client(
     address: std::net::SocketAddr,
     connections: u32,
     size: usize,
-    other: f64,
+    meter: Meter,
     time: Duration,
-) -> Result<(Timings, f64), Failed> {
+) -> Result<Counted, Failed> {
     let mut streams = Vec::new();
     for _ in 0..connections {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         streams.push(stream);
     }
-    let (meter, watch) = (Rc::new(RefCell::new(Meter::new(other))), Stopwatch::start());
+    let (meter, watch) = (Rc::new(RefCell::new(meter)), Stopwatch::start());
     let least = 10 * BATCH;
     let mut tasks = Vec::new();
     for mut stream in streams {
@@ -303,6 +393,7 @@ async fn client(
                     };
                 }
                 used(clock::now());
+                used(monotonic());
                 meter.borrow_mut().count();
             }
             Ok(())

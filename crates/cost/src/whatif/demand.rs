@@ -118,10 +118,9 @@ pub(super) fn work(
         Mode::SignAndEncrypt => Some("basic256sha256-sign-and-encrypt"),
     };
     if let Some(protection) = protection {
-        let named = |operation: &str| steps.of(&format!("{operation} {protection}"), clients);
-        let (seal, open) = (named("seal"), named("open"));
-        client.0.extend([steps.need(&seal, READ.0)?, steps.need(&open, READ.1)?]);
-        server.0.extend([steps.need(&open, READ.0)?, steps.need(&seal, READ.1)?]);
+        let mut protect = |operation: &str, bytes| steps.protect(&format!("{operation} {protection}"), clients, bytes);
+        client.0.extend([protect("seal", READ.0)?, protect("open", READ.1)?]);
+        server.0.extend([protect("open", READ.0)?, protect("seal", READ.1)?]);
     }
     let more = without_exchange(&client).seconds() - without_exchange(&server).seconds();
     for (end, demand) in [("server", &mut server), ("client", &mut client)] {

@@ -64,12 +64,12 @@ impl<'a> Steps<'a> {
         self.find(name, bytes, 1.0).ok_or_else(|| Fault::new(Class::NoPrice, name, MISSING))
     }
 
-    /// The step as so many clients need it: a single one sleeps until the answer is there, and its server until it asks, which some steps
-    /// were measured with.
-    pub(super) fn of(&self, step: &str, clients: u32) -> String {
-        let alone = format!("{step}-of-1");
-        let measured = clients == 1 && self.calibration.steps.iter().any(|it| it.name() == alone);
-        if measured { alone } else { step.to_owned() }
+    /// What protects a message of one of so many clients: a single one sleeps until the answer is there, and its server until it asks, and many have
+    /// as many keys. Where that was not measured, as if the same was done again and again.
+    pub(super) fn protect(&mut self, step: &str, clients: u32, bytes: u64) -> Result<Piece, Fault> {
+        let known = self.numbers(step, "");
+        let measured = if clients == 1 { known.contains(&1) } else { known.last().is_some_and(|most| *most > 1) };
+        if measured { self.between(step, clients, bytes) } else { self.need(step, bytes) }
     }
 
     /// What an end does with a Read of one of so many clients.
