@@ -29,7 +29,8 @@ impl<T> ByState<T> {
 #[derive(Debug, Default)]
 pub struct Known {
     last: BTreeMap<Key, Step>,
-    of: BTreeMap<usize, BTreeMap<Key, Step>>,
+    /// Of each state, with the share of the time that was quiet.
+    of: BTreeMap<usize, BTreeMap<Key, (f64, Step)>>,
     /// The state in which the last one was timed.
     state: usize,
 }
@@ -42,16 +43,16 @@ type Key = (String, String, u64);
 
 impl Known {
     /// Keeps what was timed in this state, of which such a share of the time was quiet. While others computed nearly all of the time, no step takes the place of
-    /// what is known already.
+    /// a quieter one.
     pub fn keep(&mut self, state: usize, quiet: f64, steps: Vec<Step>) {
         self.state = state;
         for step in steps {
             let key = (step.operation.clone(), step.algorithm.clone(), step.bytes);
             let of = self.of.entry(state).or_default();
-            if quiet < LOUD && of.contains_key(&key) {
+            if quiet < LOUD && of.get(&key).is_some_and(|known| known.0 > quiet) {
                 continue;
             }
-            of.insert(key.clone(), step.clone());
+            of.insert(key.clone(), (quiet, step.clone()));
             self.last.insert(key, step);
         }
     }
@@ -68,7 +69,8 @@ impl Known {
     /// The steps of a state; what was never timed in it is of the state in which it was timed last.
     fn steps(&self, state: usize) -> Vec<Step> {
         let of = self.of.get(&state);
-        self.last.iter().map(|(key, last)| of.and_then(|of| of.get(key)).unwrap_or(last).clone()).collect()
+        let known = |key| of.and_then(|of| of.get(key)).map(|known| &known.1);
+        self.last.iter().map(|(key, last)| known(key).unwrap_or(last).clone()).collect()
     }
 }
 
@@ -101,6 +103,8 @@ mod tests {
         known.keep(0, 0.1, vec![timed("write", 5.2), timed("sign", 9.0)]);
         assert_eq!(micros(&known, 0, "write message"), 4.2, "but one that was not quiet");
         assert_eq!(micros(&known, 0, "sign message"), 9.0, "which is better than none");
+        known.keep(0, 0.15, vec![timed("sign", 8.0)]);
+        assert_eq!(micros(&known, 0, "sign message"), 8.0, "and a quieter one better than that");
         assert_eq!(micros(&known, 1, "write message"), 5.0, "and no other state's");
         let each = known.each(|steps| Ok(steps.len())).unwrap();
         assert_eq!((each.latest, each.of.into_iter().collect::<Vec<_>>()), (0, vec![(0, 3), (1, 3)]));

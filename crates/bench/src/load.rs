@@ -246,12 +246,8 @@ impl Link {
     /// # Errors
     /// There is none.
     pub async fn read(&mut self, number: u32) -> Result<(), Failed> {
-        let answer: ReadResponse = self.call(value_of(number)).await?;
-        let value = answer.results.as_deref().and_then(<[_]>::first);
-        match value {
-            Some(value) if value.value.is_some() && value.status.is_none_or(|status| status.is_good()) => Ok(()),
-            other => Err(format!("no value for node {number}: {other:?}").into()),
-        }
+        let answer = self.call(value_of(number)).await?;
+        has_value(&answer).map_err(|error| format!("node {number}: {error}").into())
     }
 
     /// Closes the session, then the connection.
@@ -306,6 +302,17 @@ impl Link {
                 None => self.session.connection_lost(),
             }
         }
+    }
+}
+
+/// That an answer has the value that was asked for.
+///
+/// # Errors
+/// It has not.
+pub fn has_value(answer: &ReadResponse) -> Result<(), Failed> {
+    match answer.results.as_deref().and_then(<[_]>::first) {
+        Some(value) if value.value.is_some() && value.status.is_none_or(|status| status.is_good()) => Ok(()),
+        other => Err(format!("no value: {other:?}").into()),
     }
 }
 

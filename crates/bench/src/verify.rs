@@ -623,6 +623,17 @@ impl Answers {
         }
     }
 
+    /// Of all but looks in so many seconds from then on.
+    fn but_looks(&self, (begun, seconds): (u64, f64), cpu: f64, quiet: &Quiet) -> Sums {
+        let without = |end: u64, seconds: f64| {
+            let span = (end.saturating_sub((seconds * 1e9) as u64), end);
+            (seconds - quiet.looking(span)).max(0.0)
+        };
+        let waits = self.ends.iter().zip(&self.waits).map(|(end, wait)| without(*end, *wait)).collect();
+        let seconds = without(begun + (seconds * 1e9) as u64, seconds);
+        Sums { answered: self.count as f64, seconds, cpu: quiet.own(cpu), waits }
+    }
+
     /// Of what came while it was quiet, since then; nothing where not each answer is known.
     fn quiet(&self, begun: u64, quiet: &Quiet) -> Sums {
         let came = quiet.came(begun, &self.ends).filter(|_| self.count == self.ends.len() as u64);
@@ -711,8 +722,10 @@ async fn once(
         renewed.tokens += f64::from(tokens);
     }
     let answers = answers.take();
-    let quiet = quiet.map(|quiet| answers.quiet(begun, &quiet)).unwrap_or_default();
-    let all = Sums { answered: answers.count as f64, seconds, cpu, waits: answers.waits };
+    let (all, quiet) = match quiet {
+        Some(quiet) => (answers.but_looks((begun, seconds), cpu, &quiet), answers.quiet(begun, &quiet)),
+        None => (Sums { answered: answers.count as f64, seconds, cpu, waits: answers.waits }, Sums::default()),
+    };
     Ok(Found { all, quiet, storm, renewed })
 }
 

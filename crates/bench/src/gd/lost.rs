@@ -95,15 +95,18 @@ pub(super) fn processor(spec: &Spec) -> Result<Vec<Step>, Failed> {
         batches.push(((from, monotonic()), gone, counted));
     }
     let quiet = spec.quiet()?;
+    let own = |seconds: f64| quiet.as_ref().map_or(seconds, |quiet| quiet.own(seconds));
     let (mut shares, mut uncounted) = (Samples::default(), Samples::default());
     for (span, gone, counted) in batches {
         let looking = quiet.as_ref().map_or(0.0, |quiet| quiet.looking(span));
-        let seconds = (span.1 - span.0) as f64 * 1e-9 - looking;
+        let (seconds, counted) = ((span.1 - span.0) as f64 * 1e-9 - looking, own(counted));
         shares.add(span, (gone - looking).max(0.0) / seconds);
         uncounted.add(span, (1.0 - counted / seconds).max(0.0));
     }
+    if let Some(quiet) = &quiet {
+        gaps.leave_looks_out(quiet);
+    }
     let [shares, uncounted, mut gaps] = [shares, uncounted, gaps].map(|it| it.counting(quiet.as_ref()));
-    gaps.retain(|gap| *gap > GAP);
     if gaps.is_empty() {
         gaps.push(0.0);
     }

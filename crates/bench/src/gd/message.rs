@@ -25,7 +25,7 @@ const EXCHANGE: f64 = 25e-6;
 const FIRST: usize = 3;
 
 /// Looks at the clock for an exchange that are none of a tag: between the write of its message and the read of the answer, of the processor of
-/// the organisation, and of the store. The organisation of a tag looks twice, too, and not for when that was.
+/// the organisation, and of the store. The organisation of a tag looks twice, too.
 const LOOKS: (f64, f64, f64) = (1.0, 3.0, 4.0);
 
 /// How the two take turns; times are seconds of other work.

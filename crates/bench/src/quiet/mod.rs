@@ -93,8 +93,22 @@ pub struct Around {
 
 impl Around {
     /// From when to when somebody is stopped by this look.
-    const fn stopped(self, look: &Look) -> (u64, u64) {
-        (look.at.saturating_sub(self.before), look.at + look.lasted as u64 + self.after)
+    fn stopped(self, look: &Look) -> (u64, u64) {
+        (look.at.saturating_sub(self.before), look.at + u64::from(look.lasted).min(LATE) + self.after)
+    }
+
+    /// The same of all processors: they are looked at in the same moment, for different times, and work on one waits for that on another.
+    fn together(self, looks: &[Vec<Look>]) -> Vec<(u64, u64)> {
+        let mut stopped: Vec<(u64, u64)> = looks.iter().flatten().map(|look| self.stopped(look)).collect();
+        stopped.sort_unstable();
+        stopped.dedup_by(|next, last| {
+            let meet = next.0 <= last.1;
+            if meet {
+                last.1 = last.1.max(next.1);
+            }
+            meet
+        });
+        stopped
     }
 }
 
@@ -143,7 +157,7 @@ pub struct Quiet {
     stretches: Vec<(u64, u64)>,
     /// The same of all windows with quiet looks at both ends, whatever the looks before and after found: mostly nobody computed in these, either.
     calm: Vec<(u64, u64)>,
-    /// When looks stopped whoever computed on the first processor; at the others they are taken at the same time.
+    /// When looks stopped whoever computed on any of the processors.
     looks: Vec<(u64, u64)>,
     /// What of each is accounted to who is stopped, nanoseconds.
     accounted: u64,
@@ -161,7 +175,7 @@ pub struct Part {
 impl Quiet {
     /// Of the looks at each processor, in their order. A window counts if the looks at both of its ends found all processors quiet, and those before
     /// and after them: what begins or ends between two looks is seen by one of them only.
-    fn of(looks: &[Vec<Look>], around: Around) -> Self {
+    pub(crate) fn of(looks: &[Vec<Look>], around: Around) -> Self {
         let first = looks.iter().filter_map(|looks| looks.first()).map(Look::tick).max();
         let last = looks.iter().filter_map(|looks| looks.last()).map(Look::tick).min();
         let (Some(first), Some(last)) = (first, last) else { return Self::default() };
@@ -174,8 +188,7 @@ impl Quiet {
             }
             (quiet.len() == looks.len()).then_some(quiet)
         };
-        let stopped = looks[0].iter().map(|look| around.stopped(look)).collect();
-        let mut quiet = Self { looks: stopped, accounted: around.accounted, ..Self::default() };
+        let mut quiet = Self { looks: around.together(looks), accounted: around.accounted, ..Self::default() };
         // The looks at the last four ticks.
         let mut row: [Option<Vec<Look>>; 4] = Default::default();
         for tick in first..=last {
@@ -300,12 +313,12 @@ fn seconds(nanoseconds: u64) -> f64 {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Looks one tick after the other: `.` a quiet one, `!` one that found somebody, `~` one that came late, a blank where there was none. Who is
     /// watched works a quarter of the time.
-    pub(super) fn looks(of: &str) -> Vec<Look> {
+    pub(crate) fn looks(of: &str) -> Vec<Look> {
         let look = |(tick, sign): (u64, char)| {
             let at = PERIOD * (100 + tick) + if sign == '~' { LATE + 1 } else { 20_000 };
             let took = if sign == '!' { 800 } else { 720 };
@@ -363,8 +376,6 @@ pub(super) mod tests {
         let part = within.part();
         assert!((part.seconds - 4e-3).abs() < 1e-12 && (part.used[0] - 1e-3).abs() < 1e-9, "{part:?}");
         assert_eq!(quiet.within((at(5), at(7))).part(), Part::default());
-        let room = |millis: u64| quiet.room(millis * PERIOD);
-        assert_eq!((room(0), room(1), room(3)), (1.0, 4.0 / 6.0, 0.0));
     }
 
     #[test]
@@ -388,6 +399,27 @@ pub(super) mod tests {
         // Who is watched is accounted a quarter of the time, and in that a quarter of what looks are accounted to somebody.
         let used = quiet.part().used[0];
         assert!((used - 5.0 * 0.25 * (1e-3 - 4e-6)).abs() < 1e-9, "{used}");
+    }
+
+    #[test]
+    fn work_on_one_processor_waits_for_the_longer_look_at_another() {
+        let of = |lasted: u32, later: u64| {
+            let mut looks = looks("......");
+            looks.iter_mut().for_each(|look| (look.lasted, look.at) = (lasted, look.at + later));
+            looks
+        };
+        let around = Around { before: 1_000, after: 2_000, accounted: 0 };
+        let at = PERIOD * 102 + 20_000;
+        for (rule, looks, nanoseconds) in [
+            ("one", vec![of(5_000, 0)], 8_000.0),
+            ("both alike", vec![of(5_000, 0), of(5_000, 0)], 8_000.0),
+            ("the other longer, and later", vec![of(5_000, 0), of(9_000, 1_000)], 13_000.0),
+            ("the other after it", vec![of(5_000, 0), of(5_000, 100_000)], 16_000.0),
+            ("stopped by the host itself", vec![of(5_000_000, 0)], 303_000.0),
+        ] {
+            let found = Quiet::of(&looks, around).looking((at - 10_000, at + PERIOD - 10_000));
+            assert!((found - nanoseconds * 1e-9).abs() < 1e-12, "{rule}: {found}");
+        }
     }
 
     #[test]

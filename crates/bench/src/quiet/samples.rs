@@ -62,6 +62,16 @@ impl Samples {
         self.values.drain(..count.min(self.len()));
     }
 
+    /// Without those that a look is in.
+    pub fn leave_looks_out(&mut self, quiet: &Quiet) {
+        let all = std::mem::take(self);
+        for ((span, apart), value) in all.spans.into_iter().zip(all.apart).zip(all.values) {
+            if quiet.looking(span) <= 0.0 {
+                self.without(span, apart, value);
+            }
+        }
+    }
+
     /// Those that count (see [`choose`]), without the looks in them. Short ones stand there again and again until they are as many as there were, so that long ones are as rare.
     #[must_use]
     pub fn counting(&self, quiet: Option<&Quiet>) -> Vec<f64> {
@@ -185,6 +195,9 @@ mod tests {
             parts.without((at(tick) - 10_000, at(tick) + 90_000), (at(tick) - 5_000, at(tick) + 40_000), 55e-6);
             values.add((at(tick), at(tick + 3)), 3e-3);
         }
+        let mut others = short.clone();
+        others.leave_looks_out(&quiet);
+        assert_eq!((short.len(), others.len()), (96, 48));
         for (rule, samples, wanted) in [
             ("short ones", short, 20e-6),
             ("long ones, with some of them", long, 3e-3 - 3.0 * 8e-6),

@@ -6,13 +6,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use cost::whatif::READ;
+use opcua_types::ReadResponse;
 use token::SystemEntropy;
-use ua_proto::client::{ClientEvent, Response};
+use ua_proto::client::ClientEvent;
 use ua_proto::crypto::{ChannelKeys, KeyLayout, Role, SecurityPolicyId};
 
 use super::socket::{CONNECTIONS, End, Part, among_messages};
 use super::{Entry, Once, used};
-use crate::clock::Stopwatch;
+use crate::clock::{Stopwatch, Timing};
 use crate::measures::instructions::{Pair, serve};
 use crate::random::Random;
 use crate::{Failed, fixture, load};
@@ -85,16 +86,16 @@ fn in_turn(channels: u32, encrypt: bool, size: usize, seals: bool) -> Result<Par
         if seals {
             message.clear();
             message.extend_from_slice(&plain);
-            let (done, seconds) = lap(|| client.send.seal(&mut message, 0));
+            let (done, timing) = lap(|| client.send.seal(&mut message, 0));
             done?;
-            return Ok(seconds);
+            return Ok(timing);
         }
         message.clear();
         message.extend_from_slice(sealed);
         let (header, rest) = message.split_at_mut(CLEAR);
-        let (opened, seconds) = lap(|| server.receive.open(header, rest, 0));
+        let (opened, timing) = lap(|| server.receive.open(header, rest, 0));
         used(opened?);
-        Ok(seconds)
+        Ok(timing)
     }))
 }
 
@@ -135,7 +136,7 @@ impl Reads {
 
     /// What the server takes for a request of the next session, and what the client takes for the answer and its next request. Both ends keep their buffers
     /// from message to message.
-    fn next(&mut self) -> Result<[f64; 2], Failed> {
+    fn next(&mut self) -> Result<[Timing; 2], Failed> {
         self.pair.turn();
         self.pair.now.mono = self.pair.now.mono + Duration::from_micros(50);
         let mut request = self.requests.pop_front().ok_or("no session")?;
@@ -161,11 +162,11 @@ impl Reads {
     }
 }
 
-/// What something gives, and how many seconds it took.
-fn lap<T>(once: impl FnOnce() -> T) -> (T, f64) {
+/// What something gives, and how long it took.
+fn lap<T>(once: impl FnOnce() -> T) -> (T, Timing) {
     let watch = Stopwatch::start();
     let given = once();
-    (given, watch.net())
+    (given, watch.timing())
 }
 
 /// Asks for a value; what is to be sent goes into `request`, which is empty.
@@ -180,9 +181,9 @@ fn ask_for(pair: &mut Pair, variable: u32, request: &mut Vec<u8>) -> Result<(), 
 fn understand(pair: &mut Pair, answer: &[u8]) -> Result<(), Failed> {
     pair.client.receive(answer, pair.now, &mut pair.entropy);
     while let Some(event) = pair.client.poll_event() {
-        if let ClientEvent::Answer(_, Ok(Response::Read(read))) = event {
-            let value = read.results.iter().flatten().next();
-            return value.and_then(|value| value.value.as_ref()).map(|_| ()).ok_or_else(|| "no value".into());
+        if let ClientEvent::Answer(_, Ok(answer)) = event {
+            let read = ReadResponse::try_from(answer).map_err(|_| "an answer of another service")?;
+            return load::has_value(&read);
         }
     }
     Err("no answer".into())

@@ -22,7 +22,7 @@ pub use crate::clock::Whose;
 pub use bed::Bed;
 pub use machine::{machine, versions};
 pub use run::{Plan, Program, Told, child, measure, measure_again};
-pub use timing::{Timings, timed, timed_among_others, timed_so_often};
+pub use timing::{Computes, Timings, timed, timed_among_others, timed_so_often};
 
 use crate::Failed;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use cost::algorithm::{Cipher, Key};
 use cost::calibration::{Calibration, SCHEMA, Step, Unit, fit, summary};
 
-use super::{Bed, Entry, Timings, all, machine, versions};
+use super::{Bed, Computes, Entry, Timings, all, machine, versions};
 use crate::awake::Awake;
 use crate::clock::{self, Stopwatch};
 use crate::distance::States;
@@ -21,6 +21,8 @@ use crate::{Failed, process, scratch};
 const FAR: f64 = 12.0;
 /// How far half of all timings are from the median at least, relative: clocks are not better than that.
 const FINE: f64 = 2e-3;
+/// Nothing that interrupts takes less than so many seconds: a single use that takes less than that more than others did not find in its caches what it needed.
+const QUICK: f64 = 2e-6;
 /// No process measures shorter than this, however little time is left.
 const SHORTEST: Duration = Duration::from_millis(10);
 
@@ -204,7 +206,8 @@ fn step(entry: &Entry, rounds: &[Timings]) -> Result<Step, Failed> {
     let none = || Failed::from(format!("{}: there are no timings", entry.id()));
     let cpu: Vec<f64> = rounds.iter().flat_map(|round| round.cpu.iter().copied()).collect();
     let wall: Vec<f64> = rounds.iter().flat_map(|round| round.wall.iter().copied()).collect();
-    let limit = limit(&cpu).ok_or_else(none)?;
+    let alone = rounds.iter().all(|round| round.computes == Computes::Always);
+    let limit = limit(&cpu, if alone { QUICK } else { 0.0 }).ok_or_else(none)?;
     let kept = |times: &[f64]| -> Vec<f64> { times.iter().copied().filter(|time| *time <= limit).collect() };
     // A round that is slower as a whole was not interrupted: the machine was another one.
     let moment = |round: &Timings| summary(&kept(&round.cpu)).or_else(|| summary(&round.cpu));
@@ -225,11 +228,11 @@ fn step(entry: &Entry, rounds: &[Timings]) -> Result<Step, Failed> {
     })
 }
 
-/// What timings above were interrupted.
-fn limit(cpu: &[f64]) -> Option<f64> {
+/// What timings above were interrupted; what takes less than `quick` more than most was not.
+fn limit(cpu: &[f64], quick: f64) -> Option<f64> {
     let middle = median(cpu)?;
     let distances: Vec<f64> = cpu.iter().map(|time| (time - middle).abs()).collect();
-    Some(middle + FAR * median(&distances)?.max(FINE * middle))
+    Some(middle + (FAR * median(&distances)?.max(FINE * middle)).max(quick))
 }
 
 /// Bits of the key that an algorithm uses, where its name says so.
@@ -275,6 +278,17 @@ mod tests {
         assert_eq!((step.left_out, step.cpu.n, step.wall.n, step.bits), (1, 5, 6, Some(2_048)));
         assert!((step.cpu.mean - 1.0).abs() < 1e-9 && step.wall.max == 9.0);
         assert_eq!(step.moments.len(), 2);
+    }
+
+    #[test]
+    fn single_uses_that_missed_their_caches_count() {
+        let times = [0.30e-6, 0.31e-6, 0.30e-6, 0.32e-6, 0.30e-6, 1.1e-6, 15e-6];
+        for (rule, none, left_out) in
+            [("an interruption", Timings::alone(), 1), ("of many uses in one timing", Timings::of(128), 2)]
+        {
+            let round = Timings { cpu: times.to_vec(), wall: times.to_vec(), ..none };
+            assert_eq!(step(&entry(), &[round]).unwrap().left_out, left_out, "{rule}");
+        }
     }
 
     #[test]

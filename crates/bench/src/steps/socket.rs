@@ -25,9 +25,9 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::LocalSet;
 use ua_proto::server::{ConnId, Input, Output};
 
-use super::timing::OTHER;
+use super::timing::{Computes, OTHER};
 use super::{Entry, Timings, used};
-use crate::clock::{Stopwatch, Whose, monotonic};
+use crate::clock::{Stopwatch, Timing, Whose, monotonic};
 use crate::gd::disturb::Disturb;
 use crate::measures::runtime;
 use crate::{Failed, place, serve};
@@ -43,7 +43,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Messages in a timing.
 const BATCH: u64 = 128;
 /// Other work that takes so many times as long as usual was stopped; and the part of one that counts for what is usual.
-const STOPPED: f64 = 4.0;
+const STOPPED: f64 = 2.0;
 const USUAL: f64 = 0.02;
 /// Size of the buffer that they are read into, as at our load generator.
 const BUFFER: usize = 64 * 1024;
@@ -103,10 +103,10 @@ pub(super) enum End {
     Server,
 }
 
-/// A step that is done once for each message, at one end; it gives the seconds that count of it.
-pub(super) type Part = Box<dyn FnMut() -> Result<f64, Failed> + Send>;
+/// A step that is done once for each message, at one end; it gives its timing.
+pub(super) type Part = Box<dyn FnMut() -> Result<Timing, Failed> + Send>;
 
-/// Gets it ready, on the thread that does it.
+/// Gets it ready, on the processor where it is done.
 pub(super) type Make = Box<dyn FnOnce() -> Result<Part, Failed> + Send>;
 
 /// What one end has counted.
@@ -134,7 +134,7 @@ impl Meter {
         let timings = Timings::of(BATCH);
         let disturb = Disturb::small();
         let (cpu, watch) = (Whose::Thread.cpu(), Stopwatch::start());
-        let (part, parts, failed) = (None, Timings::of(1), None);
+        let (part, parts, failed) = (None, Timings::alone(), None);
         Self {
             disturb,
             part,
@@ -154,7 +154,7 @@ impl Meter {
     /// One message more: the step that is timed here, other work, and a timing if it is full.
     fn count(&mut self) {
         match self.part.as_mut().map(|part| part()) {
-            Some(Ok(seconds)) => self.parts.push(seconds, seconds),
+            Some(Ok(timing)) => self.parts.push_alone(timing),
             Some(Err(error)) => self.failed = Some(error.to_string()),
             None => {}
         }
@@ -185,7 +185,8 @@ impl Meter {
             return Err("too few messages".into());
         }
         let other = others.iter().sum::<f64>() / others.len() as f64;
-        Ok(Counted { messages: warm(&self.timings), other, parts: warm(&self.parts) })
+        let messages = Timings { computes: Computes::Either(other), ..warm(&self.timings) };
+        Ok(Counted { messages, other, parts: warm(&self.parts) })
     }
 }
 
@@ -199,8 +200,8 @@ struct Counted {
     parts: Timings,
 }
 
-fn warm(Timings { batch, cpu, wall, spans }: &Timings) -> Timings {
-    Timings { batch: *batch, cpu: middle(cpu), wall: middle(wall), spans: middle(spans) }
+fn warm(all: &Timings) -> Timings {
+    Timings { cpu: middle(&all.cpu), wall: middle(&all.wall), spans: middle(&all.spans), ..*all }
 }
 
 /// All but the first fifth and the last.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Failed;
-use crate::clock::{self, Stopwatch, Whose};
+use crate::clock::{self, Stopwatch, Timing, Whose};
 use crate::gd::disturb::Disturb;
 use crate::quiet::{self, Quiet};
 
@@ -29,13 +29,39 @@ pub struct Timings {
     pub wall: Vec<f64>,
     /// When each batch began and ended, nanoseconds of the monotonic clock.
     pub spans: Vec<(u64, u64)>,
+    /// Who computes meanwhile.
+    pub computes: Computes,
+}
+
+/// Who computes while something is timed: looks at the processors ([`crate::quiet`]) stop nobody else.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Computes {
+    /// Whoever is timed, as long as processor time says.
+    Accounted,
+    /// Whoever is timed, all the time: processor time is what the clock said.
+    Always,
+    /// One end or the other at any time, and whoever is timed so many seconds more for each use, which are not in its times.
+    Either(f64),
 }
 
 impl Timings {
     /// Of batches of so many uses; none was taken yet.
     #[must_use]
     pub const fn of(batch: u64) -> Self {
-        Self { batch, cpu: Vec::new(), wall: Vec::new(), spans: Vec::new() }
+        Self { batch, cpu: Vec::new(), wall: Vec::new(), spans: Vec::new(), computes: Computes::Accounted }
+    }
+
+    /// Of single uses of which each was timed by the clock; none was taken yet.
+    #[must_use]
+    pub fn alone() -> Self {
+        Self { computes: Computes::Always, ..Self::of(1) }
+    }
+
+    /// A single use, timed by the clock.
+    pub fn push_alone(&mut self, Timing { end, seconds }: Timing) {
+        self.cpu.push(seconds);
+        self.wall.push(seconds);
+        self.spans.push((end.saturating_sub((seconds * 1e9) as u64), end));
     }
 
     /// A batch that has just ended, in seconds of a use.
@@ -46,18 +72,23 @@ impl Timings {
         self.spans.push((now.saturating_sub((wall * self.batch as f64 * 1e9) as u64), now));
     }
 
-    /// Those that count (see [`quiet::choose`]), without the looks in their time on the clock.
+    /// Those that count (see [`quiet::choose`]), without the looks in them.
     #[must_use]
     pub fn counting(&self, quiet: &Quiet) -> Self {
         let places = quiet::choose(&self.spans, quiet).once();
-        let looking = |place: usize| quiet.looking(self.spans[place]) / self.batch as f64;
-        let wall = places.iter().map(|place| (self.wall[*place] - looking(*place)).max(0.0)).collect();
-        // Where one use was timed alone, it was the clock that was looked at for both.
-        let own =
-            |place: usize| if self.batch == 1 { self.cpu[place] - looking(place) } else { quiet.own(self.cpu[place]) };
-        let cpu = places.iter().map(|place| own(*place).max(0.0)).collect();
+        let without = |place: &usize| {
+            let (cpu, wall) = (self.cpu[*place], self.wall[*place]);
+            let looking = quiet.looking(self.spans[*place]) / self.batch as f64;
+            let (cpu, looking) = match self.computes {
+                Computes::Always => (cpu - looking, looking),
+                Computes::Either(besides) => (quiet.own(cpu + besides) - besides, looking),
+                Computes::Accounted => (quiet.own(cpu), looking * (cpu / wall.max(1e-12)).min(1.0)),
+            };
+            (cpu.max(0.0), (wall - looking).max(0.0))
+        };
+        let (cpu, wall) = places.iter().map(without).unzip();
         let spans = places.iter().map(|place| self.spans[*place]).collect();
-        Self { batch: self.batch, cpu, wall, spans }
+        Self { cpu, wall, spans, ..*self }
     }
 }
 
@@ -77,13 +108,12 @@ pub fn timed_among_others(time: Duration, mut once: super::Once) -> Result<Timin
         disturb.run(APART);
         once()?;
     }
-    let mut timings = Timings::of(1);
+    let mut timings = Timings::alone();
     while timings.cpu.len() < LEAST || watch.seconds() < time {
         disturb.run(APART);
         let wall = Stopwatch::start();
         once()?;
-        let seconds = wall.net();
-        timings.push(seconds, seconds);
+        timings.push_alone(wall.timing());
     }
     Ok(timings)
 }
@@ -129,6 +159,8 @@ pub fn timed_so_often(count: usize, mut once: super::Once) -> Result<Timings, Fa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quiet::tests::looks;
+    use crate::quiet::{Around, PERIOD};
 
     #[test]
     fn what_takes_long_is_timed_as_often_as_asked_and_no_more() {
@@ -140,6 +172,35 @@ mod tests {
         });
         let timings = timed_so_often(3, once).unwrap();
         assert_eq!((count.get(), timings.batch, timings.cpu.len(), timings.wall.len()), (3, 1, 3, 3));
+    }
+
+    /// Looks of 20 us, half of which is accounted to who is stopped, in timings of 2 ms.
+    #[test]
+    fn looks_are_left_out_of_who_was_stopped_by_them() {
+        let mut looks = looks(&".".repeat(400));
+        looks.iter_mut().for_each(|look| look.lasted = 12_000);
+        let quiet = Quiet::of(&[looks], Around { before: 5_000, after: 3_000, accounted: 10_000 });
+        for (rule, computes, batch, cpu, wall, wanted) in [
+            ("timed by the clock", Computes::Always, 1, 2e-3, 2e-3, (1.96e-3, 1.96e-3)),
+            ("who computes", Computes::Accounted, 1, 1.98e-3, 2e-3, (1.98e-3 * 0.99, 2e-3 - 0.99 * 40e-6)),
+            ("who waits for the disk", Computes::Accounted, 1, 40e-6, 2e-3, (40e-6 * 0.99, 2e-3 - 0.02 * 40e-6)),
+            ("many uses", Computes::Accounted, 100, 20e-6, 20e-6, (19.8e-6, 19.6e-6)),
+            ("one of two ends", Computes::Either(5e-6), 100, 10e-6, 20e-6, (9.85e-6, 19.6e-6)),
+        ] {
+            let mut timings = Timings { computes, ..Timings::of(batch) };
+            for tick in (110..480).step_by(7) {
+                let from = tick * PERIOD + 500_000;
+                timings.spans.push((from, from + 2 * PERIOD));
+                timings.cpu.push(cpu);
+                timings.wall.push(wall);
+            }
+            let found = timings.counting(&quiet);
+            let close = |times: &[f64], wanted: f64| times.iter().all(|time| (time - wanted).abs() < 1e-9 * 0.1);
+            assert!(
+                found.cpu.len() > 10 && close(&found.cpu, wanted.0) && close(&found.wall, wanted.1),
+                "{rule}: {found:?}"
+            );
+        }
     }
 
     #[test]
