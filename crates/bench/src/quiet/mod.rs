@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use came::{Came, LEAST};
 pub use probe::{Probes, quietest};
-pub use samples::{Chosen, Samples, choose};
+pub use samples::{Chosen, Samples, choose, without};
 
 use crate::{Failed, files};
 

@@ -85,13 +85,22 @@ impl Samples {
     #[must_use]
     pub fn without_looks(&self, quiet: Option<&Quiet>) -> Vec<f64> {
         let Some(quiet) = quiet else { return self.values.clone() };
-        let looking = |place: usize| quiet.looking(self.spans[place]) - quiet.looking(self.apart[place]);
-        let value = |(place, value): (usize, &f64)| match looking(place) {
-            looking if looking > 0.0 => (value - looking).max(0.0),
-            _ => *value,
-        };
-        self.values.iter().enumerate().map(value).collect()
+        let looking = |(span, apart): (&(u64, u64), &(u64, u64))| quiet.looking(*span) - quiet.looking(*apart);
+        let looking: Vec<f64> = self.spans.iter().zip(&self.apart).map(looking).collect();
+        without(&self.values, &looking)
     }
+}
+
+/// Values, each without so many seconds of looks. Not all looks stop somebody for equally long: none becomes less than the least of those without any, for what is the
+/// least says how the others are spread.
+pub fn without(values: &[f64], looking: &[f64]) -> Vec<f64> {
+    let both = || values.iter().zip(looking);
+    let least = both().filter(|(_, looking)| **looking <= 0.0).map(|(value, _)| *value).reduce(f64::min).unwrap_or(0.0);
+    let of = |(value, looking): (&f64, &f64)| match *looking {
+        looking if looking > 0.0 => (value - looking).max(least.min(*value)),
+        _ => *value,
+    };
+    both().map(of).collect()
 }
 
 /// Timings that count, by their places.
@@ -187,13 +196,15 @@ mod tests {
         let mut looks = looks(&".".repeat(60));
         looks.iter_mut().for_each(|look| look.lasted = 8_000);
         let quiet = Quiet::of(&[looks], Around::default());
-        let [mut short, mut long, mut parts, mut values] = <[Samples; 4]>::default();
+        let [mut short, mut long, mut parts, mut values, mut hardly] = <[Samples; 5]>::default();
         for tick in 2..50 {
             short.push(Timing { end: at(tick) + 50_000, seconds: 20e-6 });
             short.push(Timing { end: at(tick) + 10_000, seconds: 28e-6 });
             long.push(Timing { end: at(tick), seconds: 3e-3 });
             parts.without((at(tick) - 10_000, at(tick) + 90_000), (at(tick) - 5_000, at(tick) + 40_000), 55e-6);
             values.add((at(tick), at(tick + 3)), 3e-3);
+            hardly.push(Timing { end: at(tick) + 50_000, seconds: 20e-6 });
+            hardly.push(Timing { end: at(tick) + 10_000, seconds: 22e-6 });
         }
         let mut others = short.clone();
         others.leave_looks_out(&quiet);
@@ -203,6 +214,7 @@ mod tests {
             ("long ones, with some of them", long, 3e-3 - 3.0 * 8e-6),
             ("what was in a part that does not count", parts, 55e-6),
             ("something else than times", values, 3e-3),
+            ("one that a look hardly stopped", hardly, 20e-6),
         ] {
             let found = samples.counting(Some(&quiet));
             assert!(found.len() >= 40 && found.iter().all(|it| (it - wanted).abs() < 1e-9), "{rule}: {found:?}");

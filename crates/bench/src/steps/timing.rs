@@ -76,18 +76,20 @@ impl Timings {
     #[must_use]
     pub fn counting(&self, quiet: &Quiet) -> Self {
         let places = quiet::choose(&self.spans, quiet).once();
-        let without = |place: &usize| {
-            let (cpu, wall) = (self.cpu[*place], self.wall[*place]);
-            let looking = quiet.looking(self.spans[*place]) / self.batch as f64;
-            let (cpu, looking) = match self.computes {
-                Computes::Always => (cpu - looking, looking),
-                Computes::Either(besides) => (quiet.own(cpu + besides) - besides, looking),
-                Computes::Accounted => (quiet.own(cpu), looking * (cpu / wall.max(1e-12)).min(1.0)),
-            };
-            (cpu.max(0.0), (wall - looking).max(0.0))
+        let of = |all: &[f64]| places.iter().map(|place| all[*place]).collect::<Vec<f64>>();
+        let (cpu, wall) = (of(&self.cpu), of(&self.wall));
+        let spans: Vec<(u64, u64)> = places.iter().map(|place| self.spans[*place]).collect();
+        let stopped = |(span, (cpu, wall)): (&(u64, u64), (&f64, &f64))| {
+            let looking = quiet.looking(*span) / self.batch as f64;
+            if self.computes == Computes::Accounted { looking * (cpu / wall.max(1e-12)).min(1.0) } else { looking }
         };
-        let (cpu, wall) = places.iter().map(without).unzip();
-        let spans = places.iter().map(|place| self.spans[*place]).collect();
+        let looking: Vec<f64> = spans.iter().zip(cpu.iter().zip(&wall)).map(stopped).collect();
+        let cpu = match self.computes {
+            Computes::Always => quiet::without(&cpu, &looking),
+            Computes::Either(besides) => cpu.iter().map(|cpu| (quiet.own(cpu + besides) - besides).max(0.0)).collect(),
+            Computes::Accounted => cpu.iter().map(|cpu| quiet.own(*cpu)).collect(),
+        };
+        let wall = quiet::without(&wall, &looking);
         Self { cpu, wall, spans, ..*self }
     }
 }
