@@ -128,19 +128,22 @@ fn mean_up_to(at: [f64; 4]) -> f64 {
     (1..4).map(part).sum::<f64>() / SHARES[3]
 }
 
-/// The times at [`SHARES`], the lower two made longer or shorter so that the lines between them have the mean that was measured: where one
-/// insert in two is long, they lie above all short ones, and what they have too much the tail would lack. Where that is too much, all four are
-/// shorter, or as they were measured.
+/// The times at [`SHARES`], the lower two made shorter so that the lines between them have the mean that was measured: where one
+/// insert in two is long, they lie above all short ones, and what they have too much the tail would lack. Where they have too little, the least is
+/// longer, for hardly one took as little as that; or both are. Where all that is too much, all four are longer or shorter.
 fn quantiles(sample: &Sample) -> [f64; 4] {
     let at = measured(sample);
     let [least, middle, high, last] = at;
     let (mean, low, upper) = (body(sample), mean_up_to([least, middle, 0.0, 0.0]), mean_up_to([0.0, 0.0, high, last]));
     let factor = (mean - upper) / low;
+    let longer = least + 2.0 * SHARES[3] * (mean - low - upper) / SHARES[1];
+    if factor > 1.0 && longer <= middle {
+        return [longer, middle, high, last];
+    }
     if factor >= 0.0 && factor * middle <= high {
         return [factor * least, factor * middle, high, last];
     }
-    // Longer than the last of them the others must not become.
-    let factor = (mean / (low + upper)).min(1.0);
+    let factor = mean / (low + upper);
     if factor.is_finite() { at.map(|time| factor * time) } else { at }
 }
 
@@ -218,6 +221,19 @@ mod tests {
         assert!((told / long - 1.0).abs() < 0.02 && (mean(&spread) / sample.mean - 1.0).abs() < 1e-4, "{told} {long}");
         let lines = Spread::of(&crate::calibration::Sample { below_p99: None, ..sample }, sample.mean);
         assert!(lines.part_up_to(100.0) > spread.part_up_to(100.0), "as far as lines can tell");
+    }
+
+    /// One of a thousand took half as long as all others, so that the line from it to the middle lies far below them.
+    #[test]
+    fn a_rare_short_time_takes_nothing_from_the_others() {
+        for longest in [15.0, 40.0] {
+            let usual = |nth: u32| if nth % 500 == 3 { longest } else { 14.0 + f64::from(nth % 10) / 20.0 };
+            let times: Vec<f64> = (0..2_000).map(|nth| if nth == 77 { 7.0 } else { usual(nth) }).collect();
+            let sample = summary(&times).unwrap();
+            let spread = Spread::of(&sample, sample.mean);
+            assert!((mean(&spread) / sample.mean - 1.0).abs() < 1e-4, "{} {}", mean(&spread), sample.mean);
+            assert!((spread.time(0.5) / sample.p50 - 1.0).abs() < 0.01 && spread.time(0.1) > 13.0, "{spread:?}");
+        }
     }
 
     #[test]
