@@ -8,6 +8,8 @@
 //! A row is predicted for each state of the machine that shows from inside ([`crate::distance`]), and a run is held against the one in which it
 //! began and ended; one in which keys and tokens are renewed takes many seconds, and is of the state in which it began. Rounds in which it was another machine than in most all the same are told apart by what they predict: see [`state`].
 
+mod answers;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -25,6 +27,8 @@ use ua_proto::client::Credential;
 use ua_proto::crypto::SecurityPolicyId;
 use zeroize::Zeroizing;
 
+use answers::{Answers, Found, Sums};
+
 use crate::awake::Awake;
 use crate::clock::{Stopwatch, monotonic};
 use crate::distance::{States, TRIES};
@@ -32,7 +36,7 @@ use crate::fixture::{self, Fixture};
 use crate::known::ByState;
 use crate::load::{Link, Way};
 use crate::measures::runtime;
-use crate::quiet::{LEAST, Probes, Quiet};
+use crate::quiet::Probes;
 use crate::random::Random;
 use crate::record::{half, median};
 use crate::state::{Beside, Foreseen};
@@ -550,99 +554,6 @@ impl Renewing {
     }
 }
 
-/// What a run gave.
-#[derive(Debug, Default)]
-struct Found {
-    /// While it counted.
-    all: Sums,
-    /// In the part of that in which nobody else computed on the processors, where somebody looked.
-    quiet: Sums,
-    /// Seconds until all were connected.
-    storm: f64,
-    renewed: Renewed,
-}
-
-/// What is counted.
-#[derive(Debug, Default)]
-struct Sums {
-    /// Requests that were answered; a part of one, of which a part was done in these seconds.
-    answered: f64,
-    seconds: f64,
-    /// Seconds of processor time of the server meanwhile.
-    cpu: f64,
-    /// Seconds from a request to its answer.
-    waits: Vec<f64>,
-}
-
-impl Sums {
-    fn add(&mut self, more: Self) {
-        self.answered += more.answered;
-        self.seconds += more.seconds;
-        self.cpu += more.cpu;
-        self.waits.extend(more.waits);
-    }
-}
-
-impl Found {
-    /// One of so many sittings.
-    fn add(&mut self, sitting: Self, of: u32) {
-        self.all.add(sitting.all);
-        self.quiet.add(sitting.quiet);
-        self.storm += sitting.storm / f64::from(of);
-        self.renewed.keys += sitting.renewed.keys;
-        self.renewed.tokens += sitting.renewed.tokens;
-    }
-
-    /// What counts of it.
-    fn counting(self) -> Sums {
-        if self.is_quiet() { self.quiet } else { self.all }
-    }
-
-    fn is_quiet(&self) -> bool {
-        self.quiet.seconds >= LEAST * self.all.seconds
-    }
-}
-
-/// Answers of a sitting.
-#[derive(Debug, Default)]
-struct Answers {
-    count: u64,
-    /// When each of the first ones came, nanoseconds of the monotonic clock.
-    ends: Vec<u64>,
-    /// Seconds from its request to each of the same.
-    waits: Vec<f64>,
-}
-
-impl Answers {
-    /// One that came then, to a request that was sent `since`.
-    fn push(&mut self, since: u64, end: u64) {
-        self.count += 1;
-        if self.ends.len() < MOST {
-            self.ends.push(end);
-            self.waits.push(end.saturating_sub(since) as f64 * 1e-9);
-        }
-    }
-
-    /// Of all but looks in so many seconds from then on.
-    fn but_looks(&self, (begun, seconds): (u64, f64), cpu: f64, quiet: &Quiet) -> Sums {
-        let without = |end: u64, seconds: f64| {
-            let span = (end.saturating_sub((seconds * 1e9) as u64), end);
-            (seconds - quiet.looking(span)).max(0.0)
-        };
-        let waits = self.ends.iter().zip(&self.waits).map(|(end, wait)| without(*end, *wait)).collect();
-        let seconds = without(begun + (seconds * 1e9) as u64, seconds);
-        Sums { answered: self.count as f64, seconds, cpu: quiet.own(cpu), waits }
-    }
-
-    /// Of what came while it was quiet, since then; nothing where not each answer is known.
-    fn quiet(&self, begun: u64, quiet: &Quiet) -> Sums {
-        let came = quiet.came(begun, &self.ends).filter(|_| self.count == self.ends.len() as u64);
-        let Some(came) = came else { return Sums::default() };
-        let waits = came.times(self.ends.iter().copied().zip(self.waits.iter().copied()));
-        Sums { answered: came.count, seconds: came.without_looks(), cpu: came.part.used[1], waits }
-    }
-}
-
 /// Clients that connect at once.
 async fn storm(ways: Vec<Way>) -> Result<(Vec<Link>, f64), Failed> {
     let watch = Stopwatch::start();
@@ -655,8 +566,6 @@ async fn storm(ways: Vec<Way>) -> Result<(Vec<Link>, f64), Failed> {
     Ok((links, watch.seconds()))
 }
 
-/// Answers of one sitting beyond this are not kept one by one.
-const MOST: usize = 1_000_000;
 /// From when the server is watched until answers count.
 const SETTLES: Duration = Duration::from_millis(5);
 

@@ -9,7 +9,7 @@ use cost::reproduce::here::Pause;
 use super::disturb::Disturb;
 use super::steps::{Spec, step};
 use crate::clock::{Stopwatch, Timing, Whose, monotonic};
-use crate::quiet::Samples;
+use crate::quiet::{self, Samples};
 use crate::{Failed, place};
 
 /// A gap in a loop that does nothing but look at the clock, from which on somebody else had the processor.
@@ -95,7 +95,7 @@ pub(super) fn processor(spec: &Spec) -> Result<Vec<Step>, Failed> {
         batches.push(((from, monotonic()), gone, counted));
     }
     let quiet = spec.quiet()?;
-    let own = |seconds: f64| quiet.as_ref().map_or(seconds, |quiet| quiet.own(seconds));
+    let own = |seconds: f64| quiet::own(quiet.as_ref(), seconds);
     let (mut shares, mut uncounted) = (Samples::default(), Samples::default());
     for (span, gone, counted) in batches {
         let looking = quiet.as_ref().map_or(0.0, |quiet| quiet.looking(span));

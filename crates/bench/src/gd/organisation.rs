@@ -11,7 +11,7 @@ use super::wire::{Line, What};
 use super::{Configuration, Scenario, period, tag};
 use crate::Failed;
 use crate::clock::{Stopwatch, Whose, monotonic};
-use crate::quiet::{LEAST as QUIET, Looks, Quiet};
+use crate::quiet::{self, LEAST as QUIET, Looks, Quiet};
 
 /// Seconds and tags of each client before anything counts.
 pub(super) const WARM: (f64, u64) = (0.05, 3);
@@ -132,7 +132,7 @@ pub fn run(spec: &Spec) -> Result<Outcome, Failed> {
         return Err(format!("{} tags were made, {} are stored", before + tags, end.tags).into());
     }
     let quiet = spec.looks.as_ref().map(Looks::read).transpose()?;
-    let own = |seconds: f64| quiet.as_ref().map_or(seconds, |quiet| quiet.own(seconds));
+    let own = |seconds: f64| quiet::own(quiet.as_ref(), seconds);
     let all = run.figures(own(processor + at_store), own(at_store), quiet.as_ref()).ok_or("a run without a tag")?;
     Ok(Outcome { all, quiet: quiet.and_then(|quiet| run.quiet(&all, &quiet)) })
 }
@@ -153,13 +153,10 @@ struct Run {
 impl Run {
     /// Of all of it but looks.
     fn figures(&self, processor: f64, at_store: f64, quiet: Option<&Quiet>) -> Option<Figures> {
-        let without_looks = |(from, to): (u64, u64), seconds: f64| {
-            quiet.map_or(seconds, |quiet| (seconds - quiet.looking((from, to))).max(0.0))
-        };
-        let all = (self.begun, *self.ends.last()?);
-        let seconds = without_looks(all, (all.1 - all.0) as f64 * 1e-9);
-        let span = |end: u64, seconds: f64| (end.saturating_sub((seconds * 1e9) as u64), end);
-        let times = self.times.iter().map(|(end, time)| without_looks(span(self.ends[*end], *time), *time)).collect();
+        let but_looks = |end: u64, seconds: f64| quiet.map_or(seconds, |quiet| quiet.but_looks(end, seconds));
+        let last = *self.ends.last()?;
+        let seconds = but_looks(last, (last - self.begun) as f64 * 1e-9);
+        let times = self.times.iter().map(|(end, time)| but_looks(self.ends[*end], *time)).collect();
         figures((self.ends.len() as f64, seconds), (processor, at_store), times)
     }
 

@@ -17,7 +17,7 @@ use super::waker::Hearer;
 use super::{Kind, accounts, lost, message, organisation, queue, tag};
 use crate::Failed;
 use crate::clock::{Stopwatch, Whose, looking};
-use crate::quiet::{Looks, Quiet, Samples};
+use crate::quiet::{self, Looks, Quiet, Samples};
 
 /// What is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -266,7 +266,7 @@ fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
     let answer_awake = step("write", "answer-awake", bytes, &found.answer_write_awake)?;
     let round = step("exchange", "message", bytes, &found.round)?;
     let accounts = |name: &str, times: &Samples| {
-        let own = |seconds: f64| quiet.as_ref().map_or(seconds, |quiet| quiet.own(seconds));
+        let own = |seconds: f64| quiet::own(quiet.as_ref(), seconds);
         let times: Vec<f64> = times.counting(quiet.as_ref()).into_iter().map(own).collect();
         self::step("exchange", &format!("{name}{}", spec.ending()), bytes, &times)
     };
@@ -337,7 +337,7 @@ fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
     let quiet = spec.quiet()?;
     let counting = times.counting(quiet.as_ref());
     let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
-    let own = |seconds: f64| quiet.as_ref().map_or(seconds, |quiet| quiet.own(seconds));
+    let own = |seconds: f64| quiet::own(quiet.as_ref(), seconds);
     let quicker = own(mean(&counting) / mean(&times.without_looks(quiet.as_ref())));
     let processor: Vec<f64> = processor.iter().map(|seconds| seconds * quicker).collect();
     let mut step = step("store", &format!("{}{}", kind.word(), spec.ending()), spec.bytes, &counting)?;

@@ -236,6 +236,12 @@ impl Quiet {
         seconds(within.map(|look| look.1.min(to) - look.0.max(from)).sum())
     }
 
+    /// Seconds that ended then, without those of looks.
+    #[must_use]
+    pub fn but_looks(&self, end: u64, seconds: f64) -> f64 {
+        (seconds - self.looking((end.saturating_sub((seconds * 1e9) as u64), end))).max(0.0)
+    }
+
     /// The share of the quiet time at which something of so many nanoseconds could begin and be quiet to its end.
     fn room(&self, length: u64) -> f64 {
         let all: u64 = self.stretches.iter().map(|stretch| stretch.1 - stretch.0).sum();
@@ -275,6 +281,12 @@ impl Quiet {
         }
         part
     }
+}
+
+/// As [`Quiet::own`] where somebody looked.
+#[must_use]
+pub fn own(quiet: Option<&Quiet>, accounted: f64) -> f64 {
+    quiet.map_or(accounted, |quiet| quiet.own(accounted))
 }
 
 /// With another stretch behind them.
