@@ -95,7 +95,8 @@ pub fn predict(calibration: &Calibration, setting: &Setting, budget: &mut Budget
     let (organisation, store) = if alone { (organisation, store) } else { order.worked };
     // Who waits for the medium, or has lost the processor to another process, does not compute; one that slept pays for waking up.
     let (counted, (sleep_organisation, sleep_store)) = (1.0 - steps.uncounted()?, steps.sleeps()?);
-    let at_store = store * counted - steps.store_waits()? + order.slept.1 * sleep_store;
+    // Where one insert in very many takes nearly all the time, tags that are drawn may meet it less often than it came.
+    let at_store = (store * counted - steps.store_waits()?).max(0.0) + order.slept.1 * sleep_store;
     let processor = organisation * counted + order.slept.0 * sleep_organisation + at_store;
     let (p95, parameters) = (order.p95, steps.used());
     let (organisation, store) = (organisation * throughput, store * throughput);
