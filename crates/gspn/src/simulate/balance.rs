@@ -137,12 +137,13 @@ impl Balance {
     }
 
     /// The part of their flow by which places may still be out of balance, the most of all. By so much what is measured may be off: a queue
-    /// that fills lets less out than comes in, long before that is more than chance. A token of each run may be on its way, though. `scale` is
-    /// the flow of what is measured: what moves a few tokens beside it decides nothing. A place that has plenty all the time is left out,
-    /// but of `level`.
-    pub(super) fn off(&self, level: Option<&Level>, scale: f64) -> f64 {
+    /// that fills lets less out than comes in, long before that is more than chance. A token of each run may be on its way at once, though, where
+    /// fixed times keep runs `in_step`. `scale` is the flow of what is measured: what moves a few tokens beside it decides nothing. A place that has
+    /// plenty all the time is left out, but of `level`.
+    pub(super) fn off(&self, level: Option<&Level>, scale: f64, in_step: bool) -> f64 {
         let counts = |place: usize, it: &Place| !it.aside || level.is_some_and(|level| level.places().contains(&place));
-        let off = |it: &Place| (it.more.abs() + Z * it.error - 1.0).max(0.0) / f64::max(it.flow, scale);
+        let on_its_way = f64::from(u8::from(in_step));
+        let off = |it: &Place| (it.more.abs() + Z * it.error - on_its_way).max(0.0) / f64::max(it.flow, scale);
         self.places().filter(|(place, it)| counts(*place, it)).map(|(_, it)| off(it)).fold(0.0, f64::max)
     }
 

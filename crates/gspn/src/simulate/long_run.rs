@@ -249,7 +249,7 @@ impl Runs<'_> {
                 places.into_iter().map(|place| self.balance.flow(place)).fold(0.0, f64::max)
             }
         };
-        self.balance.off(level, scale)
+        self.balance.off(level, scale, self.model.longest.is_some() || !self.chance())
     }
 
     pub(super) fn level(&self, measure: usize) -> Option<&Level> {
@@ -332,7 +332,8 @@ impl Runs<'_> {
         // Before the start is over everywhere, what is seen agrees with itself and is not the long run.
         let off = self.off(measure) * middle.abs();
         let balanced = off <= f64::max(half, TENTH * relative * middle.abs()) / 2.0;
-        let half = if balanced { half } else { half + off };
+        // What never changed is left as it is: no interval says how seldom it does.
+        let half = if balanced || half == 0.0 { half } else { half + off };
         let sure = half > 0.0 && half <= relative * middle.abs() && scatter.is_enough(ENDS) && balanced;
         Look { estimate: Estimate::around(middle, half, samples as u64, sure), mixed: scatter.is_mixed() }
     }

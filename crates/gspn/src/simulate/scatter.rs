@@ -81,8 +81,9 @@ impl Scatter {
         let differently = between > CLEAR * within && !slow && !facts.one_end;
         // Without chance every run is the same one, and however many there are, they say no more than one.
         let one = !facts.chance || between > 0.0 && between <= SAME_RUN * within && !facts.differently;
-        // Where nothing ever changed, another run may still see it change.
-        let mixed = !one && (facts.differently || differently || between == 0.0 || changes == Some(0));
+        // Where nothing ever changed, another run may still see it change; where all end alike, so may a longer one, which has the start behind it.
+        let still = !facts.one_end && (between == 0.0 || changes == Some(0));
+        let mixed = !one && (facts.differently || differently || still);
         // Runs that rise and fall together show it no better than one does, and what is longer than a batch may hide that.
         let common = spread(&columns, middle) * runs;
         let apart = (inside - common) / (runs - 1.0);
