@@ -9,6 +9,8 @@
 //! began and ended; one in which keys and tokens are renewed takes many seconds, and is of the state in which it began. Rounds in which it was another machine than in most all the same are told apart by what they predict: see [`state`].
 
 mod answers;
+mod rounds;
+mod verdict;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,14 +22,17 @@ use aws_lc_rs::digest::{SHA256, digest};
 use cost::choose::Mode;
 use cost::whatif::{Prediction, REFRESHED, Row, Setting};
 use opcua_types::MessageSecurityMode;
-use serde::Serialize;
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 use ua_proto::client::Credential;
 use ua_proto::crypto::SecurityPolicyId;
 use zeroize::Zeroizing;
 
+pub use verdict::{Abandoned, Held, MEASURABLE, MEDIAN, Renewed, Unrun, Verdict, WORST};
+
 use answers::{Answers, Found, Sums};
+use rounds::{Rounds, foreseen};
+use verdict::judged;
 
 use crate::awake::Awake;
 use crate::clock::{Stopwatch, monotonic};
@@ -38,19 +43,11 @@ use crate::load::{Link, Way};
 use crate::measures::runtime;
 use crate::quiet::Probes;
 use crate::random::Random;
-use crate::record::{half, median};
-use crate::state::{Beside, Foreseen};
 use crate::subject::Subject;
 use crate::{Failed, place, state};
 
 /// Variables of the server, as many as where a Read is measured alone.
 const NODES: u32 = 10_000;
-/// A row counts if half of its 95 % interval is at most this, relative.
-pub const MEASURABLE: f64 = 0.02;
-/// The goal of the largest error of a row that counts.
-pub const WORST: f64 = 0.02;
-/// The goal of the median.
-pub const MEDIAN: f64 = 0.01;
 
 /// Seconds up to which a lifetime is short enough for runs in which keys and tokens are renewed, and lifetimes that such a run takes: four
 /// times keys are renewed, and three or four times a token is.
@@ -75,109 +72,6 @@ pub struct Plan {
 /// Predicts the same rows once more for each state of the machine, from steps as they are now, and keeps what it predicts where nobody can
 /// change it afterwards.
 pub type Again<'a> = dyn FnMut(u32, &mut States) -> Result<ByState<Prediction>, Failed> + 'a;
-
-/// A row and what was measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Held {
-    /// The setting.
-    pub setting: Setting,
-    /// Clients.
-    pub clients: u32,
-    /// Requests a second as predicted: the median of the runs that count. They are those in the commonest state where they are enough, else each
-    /// state is as heavy as it was common: see [`state::alike`].
-    pub predicted: f64,
-    /// As measured: the median of the same.
-    pub measured: f64,
-    /// Half of the 95 % interval of that median (bootstrap), relative.
-    pub half_width: f64,
-    /// Predicted over measured, minus 1: above 0 the prediction is too good.
-    pub error: f64,
-    /// The same of all rounds, those that do not count with the others, and half of the 95 % interval of what was measured, relative.
-    pub all: (f64, f64),
-    /// The error of each of all rounds: the median, and half of its 95 % interval (bootstrap). What makes the machine faster in one round than
-    /// in another is in both, and not in this.
-    pub by_round: (f64, f64),
-    /// What the rounds predict over what was predicted before them, minus 1: how far the machine is from the one of the calibration.
-    pub moved: f64,
-    /// Whether it was measured well enough to count.
-    pub measurable: bool,
-    /// What 95 of 100 answers took at most, in seconds, as predicted and as measured: medians of the rounds that count.
-    pub p95: (f64, f64),
-    /// Seconds of processor time of the server a request, as predicted and as measured.
-    pub cpu: (f64, f64),
-    /// Seconds until all clients are connected that begin at once, as predicted and as measured.
-    pub storm: (f64, f64),
-    /// What was renewed in a run.
-    pub renewed: Renewed,
-    /// Runs that count.
-    pub runs: u64,
-}
-
-/// How often all clients together did so in a run: the mean of the runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Renewed {
-    /// Keys of a channel.
-    pub keys: f64,
-    /// Another token was shown.
-    pub tokens: f64,
-}
-
-/// All rows.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Verdict {
-    /// One for each row of the prediction.
-    pub rows: Vec<Held>,
-    /// Rows that count.
-    pub measurable: usize,
-    /// The largest error of a row that counts, whatever its sign.
-    pub worst: Option<f64>,
-    /// The median of them.
-    pub median: Option<f64>,
-    /// The mean of the errors with their signs.
-    pub bias: Option<f64>,
-    /// Rounds, from 1, that found the machine in another state than most did, and do not count.
-    pub apart: Vec<u32>,
-    /// Rounds.
-    pub rounds: usize,
-    /// How far the slowest of them and the fastest are off the middle by what was predicted in them, relative.
-    pub wandered: Option<[f64; 2]>,
-    /// How long a line of the cache took from one processor to the other in each state in which the machine was met, seconds: the shortest and
-    /// the longest.
-    pub distances: Vec<[f64; 2]>,
-    /// Share of the runs that were in each.
-    pub states: Vec<f64>,
-    /// Share of the time of runs that counts: nobody else computed on the cores in it. None where nobody looked, and all of it does.
-    pub quiet: Option<f64>,
-    /// Runs that did not come to their end, or not in the state in which they began, and were begun again.
-    pub abandoned: Vec<Abandoned>,
-    /// Rows without a run that counts: renewals alone were predicted to take all of a processor in the rounds that do. They are rows that do
-    /// not count.
-    pub unrun: Vec<Unrun>,
-    /// Whether at least four rows in five count, and the goals are met.
-    pub met: bool,
-}
-
-/// A run of which nothing counts: it did not come to its end, or the machine became another one meanwhile.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Abandoned {
-    /// Of which round, from 1.
-    pub round: u32,
-    /// The setting.
-    pub setting: Setting,
-    /// Clients.
-    pub clients: u32,
-    /// Why it ended.
-    pub why: String,
-}
-
-/// A row without a run that counts.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Unrun {
-    /// The setting.
-    pub setting: Setting,
-    /// Clients.
-    pub clients: u32,
-}
 
 /// What a verification is at.
 #[derive(Debug, Clone, Copy)]
@@ -366,121 +260,6 @@ fn apart(row: &Row, fixture: &Fixture, subject: &Subject, plan: Plan, place: Pla
     Ok(ended.map_err(|_| "the load generator has ended")??)
 }
 
-/// What the rounds say of a row.
-#[derive(Debug, Clone, Default)]
-struct Rounds {
-    singles: Vec<Single>,
-    /// Sums of the runs.
-    renewed: Renewed,
-    /// Their seconds, and how many of these count.
-    seconds: (f64, f64),
-}
-
-/// A run.
-#[derive(Debug, Clone, Copy)]
-struct Single {
-    /// The round, from 0.
-    round: u32,
-    /// The state of the machine.
-    state: usize,
-    predicted: Figures,
-    measured: Figures,
-    /// Requests a second of all of its time.
-    whole: f64,
-    /// Whether only what was quiet counts.
-    quiet: bool,
-}
-
-/// Requests a second, and the other figures of [`Held`].
-#[derive(Debug, Clone, Copy)]
-struct Figures {
-    rate: f64,
-    p95: f64,
-    cpu: f64,
-    storm: f64,
-}
-
-impl Rounds {
-    fn add(&mut self, round: u32, state: usize, row: &Row, found: Found) -> Result<(), Failed> {
-        if found.all.answered == 0.0 {
-            return Err("nothing was answered in the time".into());
-        }
-        self.renewed.keys += found.renewed.keys;
-        self.renewed.tokens += found.renewed.tokens;
-        let (storm, all) = (found.storm, found.all.seconds);
-        let (whole, quiet) = (found.all.answered / all, found.is_quiet());
-        let mut found = found.counting();
-        self.seconds = (self.seconds.0 + all, self.seconds.1 + found.seconds);
-        found.waits.sort_by(f64::total_cmp);
-        let (waits, at) = (&found.waits, (found.waits.len() * 95).div_ceil(100).max(1) - 1);
-        let (rate, answered) = (row.throughput.value, found.answered);
-        let predicted = Figures {
-            rate,
-            p95: row.response.p95.value,
-            cpu: row.server_busy.value / rate,
-            storm: row.storm_here.value,
-        };
-        let p95 = *waits.get(at).ok_or("nobody waited for an answer")?;
-        let measured = Figures { rate: answered / found.seconds, p95, cpu: found.cpu / answered, storm };
-        self.singles.push(Single { round, state, predicted, measured, whole, quiet });
-        Ok(())
-    }
-
-    /// Those of rounds that are `counted`.
-    fn chosen<'a>(&'a self, counted: &'a [bool]) -> impl Iterator<Item = Single> + 'a {
-        let counts = |single: &&Single| counted.get(single.round as usize).is_some_and(|counted| *counted);
-        self.singles.iter().filter(counts).copied()
-    }
-
-    /// Of the rounds that are `counted`.
-    fn held(&self, row: &Row, counted: &[bool], common: Option<usize>) -> Option<Held> {
-        let chosen = state::quiet(&self.chosen(counted).collect::<Vec<_>>(), |single| single.quiet);
-        let groups = state::alike(&chosen, |single| single.state, common);
-        let beside = |groups: &[Vec<Single>], of: fn(&Figures) -> f64| {
-            let values = |group: &[Single], which: fn(&Single) -> &Figures| {
-                group.iter().map(|single| of(which(single))).collect::<Vec<_>>()
-            };
-            let all = |which: fn(&Single) -> &Figures| groups.iter().map(|it| values(it, which)).collect::<Vec<_>>();
-            Beside::of(&all(|single| &single.predicted), &all(|single| &single.measured))
-        };
-        let both = |of| beside(&groups, of).map(|it| (it.predicted, it.measured));
-        let every = |of: fn(&Single) -> f64| [self.singles.iter().map(of).collect::<Vec<_>>()];
-        let whole = Beside::of(&every(|it| it.predicted.rate), &every(|it| it.whole))?;
-        let rate = beside(&groups, |it| it.rate)?;
-        let errors = self.singles.iter().map(|single| single.predicted.rate / single.measured.rate - 1.0);
-        let (errors, every): (Vec<f64>, _) = (errors.collect(), self.singles.len() as f64);
-        Some(Held {
-            setting: row.setting,
-            clients: row.clients,
-            predicted: rate.predicted,
-            measured: rate.measured,
-            half_width: rate.half_width,
-            error: rate.error,
-            all: (whole.error, whole.half_width),
-            by_round: (median(&errors)?, half(&errors)?),
-            moved: rate.predicted / row.throughput.value - 1.0,
-            measurable: rate.measurable(MEASURABLE),
-            p95: both(|it| it.p95)?,
-            cpu: both(|it| it.cpu)?,
-            storm: both(|it| it.storm)?,
-            renewed: Renewed { keys: self.renewed.keys / every, tokens: self.renewed.tokens / every },
-            runs: rate.runs as u64,
-        })
-    }
-}
-
-/// What each of so many rounds predicted of each row that was run in it.
-fn foreseen(all: &[Rounds], rounds: u32) -> Vec<Vec<Foreseen>> {
-    let mut foreseen = vec![vec![None; all.len()]; rounds as usize];
-    for (row, single) in all.iter().enumerate().flat_map(|(row, it)| it.singles.iter().map(move |single| (row, single)))
-    {
-        if let Some(of) = foreseen.get_mut(single.round as usize).and_then(|round| round.get_mut(row)) {
-            *of = Some((single.state, single.predicted.rate));
-        }
-    }
-    foreseen
-}
-
 async fn way(setting: &Setting, subject: &Subject, fixture: &Fixture) -> Result<Way, Failed> {
     let parts = match setting.mode {
         Mode::None => (SecurityPolicyId::None, MessageSecurityMode::None),
@@ -638,143 +417,9 @@ async fn once(
     Ok(Found { all, quiet, storm, renewed })
 }
 
-/// What rows say together.
-fn judged(rows: Vec<Held>, unrun: Vec<Unrun>) -> Verdict {
-    let errors: Vec<f64> = rows.iter().filter(|row| row.measurable).map(|row| row.error).collect();
-    let sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
-    let worst = sizes.iter().copied().reduce(f64::max);
-    let median = median(&sizes);
-    let bias = (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64);
-    let enough = errors.len() * 5 >= (rows.len() + unrun.len()) * 4;
-    let met = enough && worst.is_some_and(|it| it <= WORST) && median.is_some_and(|it| it <= MEDIAN);
-    let (apart, abandoned, distances, states) = Default::default();
-    let (rounds, wandered, quiet, measurable) = (0, None, None, errors.len());
-    Verdict {
-        measurable,
-        rows,
-        worst,
-        median,
-        bias,
-        apart,
-        rounds,
-        wandered,
-        distances,
-        states,
-        quiet,
-        abandoned,
-        unrun,
-        met,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use cost::whatif::{Figure, Response};
-
     use super::*;
-
-    fn row(error: f64, half_width: f64) -> Held {
-        Held {
-            setting: Setting::NONE,
-            clients: 1,
-            predicted: 100.0 * (1.0 + error),
-            measured: 100.0,
-            half_width,
-            error,
-            all: (error, half_width),
-            by_round: (error, 0.0),
-            moved: 0.0,
-            measurable: half_width <= MEASURABLE,
-            p95: (1.0, 1.0),
-            cpu: (1.0, 1.0),
-            storm: (1.0, 1.0),
-            renewed: Renewed::default(),
-            runs: 10,
-        }
-    }
-
-    #[test]
-    fn only_rows_that_were_measured_well_count_and_most_must_be() {
-        let all_run = |rows: Vec<Held>| judged(rows, vec![]);
-        let good = all_run(vec![row(0.005, 0.01); 5]);
-        assert!(good.met && good.bias.is_some_and(|bias| (bias - 0.005).abs() < 1e-12));
-        let with = |last: Held| all_run([vec![row(0.005, 0.01); 4], vec![last]].concat());
-        assert!(with(row(0.5, 0.03)).met, "one row in five may be left out");
-        assert!(!with(row(0.021, 0.02)).met, "overlapping intervals are no excuse");
-        assert!(!all_run([vec![row(0.005, 0.01); 3], vec![row(0.0, 0.03); 2]].concat()).met);
-        let none = all_run(vec![row(0.0, 1.0)]);
-        assert!(!none.met && none.worst.is_none() && none.bias.is_none());
-        let signs = all_run(vec![row(0.01, 0.0), row(-0.01, 0.0)]);
-        assert!(signs.bias.is_some_and(|bias| bias.abs() < 1e-12) && signs.worst == Some(0.01));
-        for (without, met) in [(1, true), (2, false)] {
-            let unrun = vec![Unrun { setting: Setting::NONE, clients: 1 }; without];
-            assert_eq!(judged(vec![row(0.005, 0.01); 4], unrun).met, met, "{without} rows were not run");
-        }
-    }
-
-    /// Two states of the machine: what is measured in the rarer one widens no interval, and is in no median; all rounds stand beside.
-    #[test]
-    fn rounds_of_another_state_do_not_count() {
-        let figure = |value: f64| Figure { value, error: 0.0 };
-        let one = figure(1.0);
-        let row = Row {
-            setting: Setting::NONE,
-            clients: 1,
-            throughput: figure(100.0),
-            saturation: one,
-            response: Response { mean: one, p50: one, p95: one, p99: one },
-            server_busy: one,
-            storm: one,
-            storm_here: one,
-            limited_by: "server",
-            largest: (String::new(), 1.0),
-            difference: None,
-        };
-        let run = |rounds: &mut Rounds, round: u32, state: usize, (predicted, answered): (f64, u64)| {
-            let all = Sums { answered: answered as f64, seconds: 1.0, cpu: 1.0, waits: vec![0.5] };
-            let found = Found { all, ..Found::default() };
-            rounds.add(round, state, &Row { throughput: figure(predicted), ..row.clone() }, found).unwrap();
-        };
-        let mut rounds = Rounds::default();
-        for round in 0..16 {
-            // Predicted too high where it is slow, and measured as slow.
-            run(&mut rounds, round, 0, if round % 4 == 3 { (80.0, 70) } else { (101.0, 100) });
-        }
-        let which = state::counted(&foreseen(std::slice::from_ref(&rounds), 16));
-        assert!((0..16).all(|round| which[round] == (round % 4 != 3)));
-        let held = rounds.held(&row, &which, Some(0)).unwrap();
-        assert_eq!((held.runs, held.measured, held.half_width, held.measurable), (12, 100.0, 0.0, true));
-        assert!((held.error - 0.01).abs() < 1e-12 && (held.by_round.0 - 0.01).abs() < 1e-12);
-        assert!(held.all.1 > MEASURABLE, "{:?}", held.all);
-        let few = which.iter().enumerate().map(|(at, it)| *it && at > 3).collect::<Vec<_>>();
-        let few = rounds.held(&row, &few, Some(0)).unwrap();
-        assert!(few.runs == 9 && !few.measurable, "nine rounds");
-        // Where the distance of the processors tells them apart, each round counts, and the row is of the commoner state.
-        let mut rounds = Rounds::default();
-        for round in 0..16 {
-            let slow = round % 3 == 2;
-            run(&mut rounds, round, usize::from(slow), if slow { (80.0, 70) } else { (101.0, 100) });
-        }
-        let which = state::counted(&foreseen(std::slice::from_ref(&rounds), 16));
-        assert_eq!(which, [true; 16]);
-        let held = rounds.held(&row, &which, Some(0)).unwrap();
-        assert_eq!((held.runs, held.measured, held.half_width, held.measurable), (11, 100.0, 0.0, true));
-        // A row that was near its end was not run in some rounds: its runs stay with the rounds in which they were.
-        let (mut always, mut seldom) = (Rounds::default(), Rounds::default());
-        for round in 0..16 {
-            let slow = round % 4 == 3;
-            run(&mut always, round, 0, if slow { (80.0, 70) } else { (101.0, 100) });
-            if round % 2 == 1 {
-                run(&mut seldom, round, 0, if slow { (8.0, 7) } else { (10.0, 10) });
-            }
-        }
-        let which = state::counted(&foreseen(&[always.clone(), always, seldom.clone()], 16));
-        assert!((0..16).all(|round| which[round] == (round % 4 != 3)));
-        let held = seldom.held(&row, &which, Some(0)).unwrap();
-        assert_eq!((held.runs, held.measured, held.measurable), (4, 10.0, false));
-        seldom.singles.retain(|single| single.round % 4 == 3);
-        assert_eq!(seldom.chosen(&which).count(), 0);
-    }
 
     #[test]
     fn runs_that_do_not_come_to_their_end_are_begun_again_and_listed() {
