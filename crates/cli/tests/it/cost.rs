@@ -480,7 +480,13 @@ fn steps_are_measured_in_processes_of_the_program_and_a_calibration_is_written()
     assert_eq!((&written["schema"], &written["quick"]), (&json!(1), &json!(true)));
     assert_eq!(written["steps"].as_array().unwrap().len(), 4);
     let none = scene.run(&["cost", "measure", "--only", "juggling"]);
-    assert!(none.starts_with("exit 2") && none.contains("no step begins with `juggling`"), "{none}");
+    let listed =
+        none.contains("no step begins with `juggling`: ") && none.contains("`generate`, ") && none.contains("`verify`");
+    assert!(none.starts_with("exit 2") && listed, "{none}");
+    let one =
+        scene.run(&["cost", "measure", "--quick", "--only", "hash sha-256", "--only", "hsah", "--out", "none.json"]);
+    assert!(one.starts_with("exit 2") && one.contains("no step begins with `hsah`"), "one word of two: {one}");
+    assert!(!scene.path("none.json").exists());
     let unknown = scene.run(&["cost", "step", ".", "juggling/3", "1000"]);
     assert!(unknown.starts_with("exit 3") && unknown.contains("there is no step `juggling/3`"), "{unknown}");
 }

@@ -1,5 +1,6 @@
 //! `trapkey cost measure`: the calibration of this machine.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use bench::steps::{Entry, Plan, Program, Told, all, child, measure};
@@ -38,11 +39,7 @@ pub(crate) struct Step {
 
 pub(crate) fn run(args: &Measure) -> Result<Answer, Failure> {
     let plan = if args.quick { Plan::QUICK } else { Plan::FULL };
-    let wanted = |entry: &Entry| args.only.is_empty() || args.only.iter().any(|only| entry.id().starts_with(only));
-    let entries: Vec<Entry> = all().into_iter().filter(wanted).collect();
-    if entries.is_empty() {
-        return Err(Failure::bad_input(format!("no step begins with `{}`", args.only.join("` or `"))));
-    }
+    let entries = wanted(all(), &args.only)?;
     if let Some(path) = &args.out {
         files::exportable(path)?;
     }
@@ -67,6 +64,20 @@ pub(crate) fn run(args: &Measure) -> Result<Answer, Failure> {
         }
     }
     Ok(Answer::ok(table_of(&calibration), json!(calibration)))
+}
+
+/// Those whose names begin with one of these words; all where there are none.
+fn wanted(mut steps: Vec<Entry>, only: &[String]) -> Result<Vec<Entry>, Failure> {
+    let begins = |step: &Entry, word: &str| step.id().starts_with(word);
+    if let Some(word) = only.iter().find(|word| !steps.iter().any(|step| begins(step, word))) {
+        let operations: BTreeSet<&str> = steps.iter().map(|step| step.operation).collect();
+        let operations = operations.into_iter().collect::<Vec<_>>().join("`, `");
+        return Err(Failure::bad_input(format!(
+            "no step begins with `{word}`: a step has a name like `sign rsa-2048/32`, and begins with one of `{operations}`"
+        )));
+    }
+    steps.retain(|step| only.is_empty() || only.iter().any(|word| begins(step, word)));
+    Ok(steps)
 }
 
 pub(crate) fn step(args: &Step) -> Result<Answer, Failure> {
