@@ -44,7 +44,8 @@ impl Flow {
     pub(super) fn new(net: &Net) -> Result<Self, Refusal> {
         if net.places().len() > LARGEST || net.transitions().len() > LARGEST {
             let why = format!("more than {LARGEST} places or transitions make equations that take too long");
-            return Err(Refusal::new(Class::TooLarge, "", why));
+            let which = if net.places().len() > LARGEST { "places" } else { "transitions" };
+            return Err(Refusal::new(Class::TooLarge, which, why));
         }
         let (apart, held) = without_servers(net).unzip();
         let (net, held) = (apart.as_ref().unwrap_or(net), held.unwrap_or_else(|| vec![None; net.places().len()]));

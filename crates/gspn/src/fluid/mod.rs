@@ -155,7 +155,7 @@ fn checked((value, off): (f64, f64), all: u64, question: usize, populations: &[F
         let Some((mean, half_width, fluid)) = finite.values.get(question).copied().flatten() else {
             return Err(format!("a population of {} tokens was neither solved nor simulated", finite.tokens));
         };
-        let far = relative((mean - fluid).abs() + half_width, f64::max(mean.abs(), fluid.abs()));
+        let far = relative((mean - fluid).abs() + half_width, fluid);
         errors.push(far);
         // It falls with one over the root of the tokens, or faster.
         error = error.max(far * (float(finite.tokens.max(1)) / float(all.max(1))).sqrt());
@@ -178,7 +178,7 @@ fn checked((value, off): (f64, f64), all: u64, question: usize, populations: &[F
     // Neither falls with the tokens: how far the equations are off, and how differently the larger of the small ones flows, where its servers
     // could not be divided as its tokens were.
     let scaled = checked.last().map_or(value, |it| it.fluid * (float(all) / float(it.tokens.max(1))));
-    error += relative(off, value) + relative(scaled - value, f64::max(scaled, value));
+    error += relative(off, value) + relative(scaled - value, value);
     if error.is_nan() || error > VALID {
         return Err(format!("{all} tokens are too few for a flow: it may be {error:.1e} off, relatively"));
     }
