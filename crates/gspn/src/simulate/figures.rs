@@ -18,6 +18,20 @@ pub(super) fn mean(samples: &[f64]) -> f64 {
     samples.iter().sum::<f64>() / samples.len() as f64
 }
 
+/// A power of two near the largest sample: squares of what is measured in it are neither too small nor too large for a number, and nothing is rounded.
+pub(super) fn unit<'a>(samples: impl IntoIterator<Item = &'a f64>) -> f64 {
+    power(samples.into_iter().fold(0.0, |most: f64, sample| most.max(sample.abs())))
+}
+
+/// The power of two below a number.
+pub(super) fn power(number: f64) -> f64 {
+    const EXPONENT: u64 = 0x7ff0_0000_0000_0000;
+    if number == 0.0 || !number.is_finite() {
+        return 1.0;
+    }
+    f64::from_bits(number.to_bits() & EXPONENT).max(f64::MIN_POSITIVE)
+}
+
 /// The sum of the squared distances from `mean`.
 pub(super) fn spread(samples: &[f64], mean: f64) -> f64 {
     samples.iter().map(|sample| (sample - mean).powi(2)).sum()
@@ -27,18 +41,20 @@ pub(super) fn spread(samples: &[f64], mean: f64) -> f64 {
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "counts of samples")]
 pub fn half_width(samples: &[f64]) -> f64 {
-    let count = samples.len() as f64;
-    student(count - 1.0) * (spread(samples, mean(samples)) / (count - 1.0) / count).sqrt()
+    let (count, unit) = (samples.len() as f64, unit(samples));
+    let samples: Vec<f64> = samples.iter().map(|sample| sample / unit).collect();
+    student(count - 1.0) * (spread(&samples, mean(&samples)) / (count - 1.0) / count).sqrt() * unit
 }
 
 /// Where the start of a series is over, at the latest at its half: MSER (White 1997), which drops what makes the rest's mean less certain.
 #[expect(clippy::cast_precision_loss, reason = "counts of samples")]
 pub(super) fn settled(series: &[f64]) -> usize {
     let (mut sum, mut squares, mut best, mut least) = (0.0, 0.0, 0, f64::INFINITY);
-    let shift = series.last().copied().unwrap_or(0.0);
+    let (shift, unit) = (series.last().copied().unwrap_or(0.0), unit(series));
     for (index, value) in series.iter().enumerate().rev() {
-        sum += value - shift;
-        squares += (value - shift).powi(2);
+        let off = (value - shift) / unit;
+        sum += off;
+        squares += off.powi(2);
         let count = (series.len() - index) as f64;
         let error = (squares - sum * sum / count) / (count * count);
         if 2 * index <= series.len() && error <= least {
@@ -96,6 +112,23 @@ mod tests {
             (half_width(&(1..=16).map(f64::from).collect::<Vec<_>>()) - 2.131_45 * (22.666_67_f64 / 16.0).sqrt()).abs()
                 < 1e-4
         );
+    }
+
+    /// Squares of such numbers are none.
+    #[test]
+    fn very_small_and_very_large_samples_are_spread_as_others_are() {
+        let samples = [1.0, 2.0, 4.0, 3.0, 1.5, 2.5, 3.5, 4.5];
+        let wanted = half_width(&samples);
+        for scale in [2.0_f64.powi(-600), 2.0_f64.powi(600)] {
+            let scaled: Vec<f64> = samples.iter().map(|sample| sample * scale).collect();
+            assert!((half_width(&scaled) / scale - wanted).abs() < 1e-15, "{scale}");
+            let mut series = vec![scale, -scale, scale, -scale, scale, -scale, scale, -scale];
+            assert_eq!(settled(&series), 0);
+            series.splice(0..0, [30.0 * scale, 20.0 * scale]);
+            assert_eq!(settled(&series), 2);
+        }
+        assert_eq!((power(0.0), power(5e-324), power(3.0), power(f64::INFINITY)), (1.0, f64::MIN_POSITIVE, 2.0, 1.0));
+        assert_eq!(half_width(&[5e-324; 8]), 0.0);
     }
 
     #[test]

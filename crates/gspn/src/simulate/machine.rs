@@ -411,6 +411,11 @@ impl<'a> Machine<'a> {
         } else {
             self.now + (self.clocks[self.leaves + slot] - self.now) * (before / rate)
         };
+        // An infinite clock is that of what never fires.
+        if rate > 0.0 && !clock.is_finite() {
+            let why = "the time after which it fires is more than a number can say";
+            return Err(Refusal::new(Class::TooLarge, &self.model.names[self.model.timed[slot] as usize], why));
+        }
         self.set(slot, clock);
         Ok(())
     }

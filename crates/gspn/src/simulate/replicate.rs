@@ -1,6 +1,6 @@
 //! What is asked about a time, or about the way to a marking: many runs from the start, each one sample.
 
-use super::figures::{Z, student, wilson};
+use super::figures::{Z, power, student, wilson};
 use super::machine::{Machine, Watch};
 use super::model::Model;
 use super::single::{Single, Truth};
@@ -31,9 +31,9 @@ pub(super) enum Measure {
 struct Sums {
     count: f64,
     mean: f64,
-    spread: f64,
-    /// The first distance from the mean that is none: higher powers are of distances in this unit.
+    /// The largest distance from the mean so far, as a power of two; 0 as long as there was none: all powers are of distances in this unit.
     unit: f64,
+    spread: f64,
     third: f64,
     fourth: f64,
 }
@@ -42,20 +42,31 @@ impl Sums {
     fn add(&mut self, sample: f64) {
         self.count += 1.0;
         let off = sample - self.mean;
-        if self.unit == 0.0 {
-            self.unit = off.abs();
+        if off != 0.0 && power(off.abs()) > self.unit {
+            self.measure_in(power(off.abs()));
         }
         if self.unit > 0.0 {
             self.higher(off / self.unit);
         }
         self.mean += off / self.count;
-        self.spread += off * (sample - self.mean);
+        if self.unit > 0.0 {
+            self.spread += off / self.unit * ((sample - self.mean) / self.unit);
+        }
+    }
+
+    /// The sums in a larger unit.
+    fn measure_in(&mut self, unit: f64) {
+        let part = self.unit / unit;
+        self.spread *= part.powi(2);
+        self.third *= part.powi(3);
+        self.fourth *= part.powi(4);
+        self.unit = unit;
     }
 
     /// Sums of third and fourth powers around the mean, one sample at a time (Terriberry); the second is still that of the samples before.
     fn higher(&mut self, off: f64) {
         let count = self.count;
-        let (part, second) = (off / count, self.spread / self.unit / self.unit);
+        let (part, second) = (off / count, self.spread);
         let term = off * part * (count - 1.0);
         self.fourth += term * part * part * (count * count - 3.0 * count + 3.0) + 6.0 * part * part * second
             - 4.0 * part * self.third;
@@ -64,8 +75,7 @@ impl Sums {
 
     /// Whether there are so many samples that their spread is known.
     fn even(&self) -> bool {
-        let second = self.spread / self.unit / self.unit;
-        self.count >= EVEN * (self.count * self.fourth / (second * second) - 1.0)
+        self.count >= EVEN * (self.count * self.fourth / (self.spread * self.spread) - 1.0)
     }
 
     /// Whether no run differed from the others, and there were enough.
@@ -75,7 +85,7 @@ impl Sums {
 
     /// Of a value that never differs without chance, and of which so much is known.
     fn estimate(self, share: bool, relative: f64, chance: bool, truth: Option<&Truth>) -> Estimate {
-        let Self { count, mean, spread, .. } = self;
+        let Self { count, mean, unit, spread, .. } = self;
         if count < 8.0 {
             return Estimate::unknown();
         }
@@ -87,7 +97,7 @@ impl Sums {
             let sure = half_width <= relative * mean || (self.same() && !chance);
             return Estimate { mean, half_width, low, high, samples, reached: sure };
         }
-        let half = student(count - 1.0) * (spread / (count - 1.0) / count).sqrt();
+        let half = student(count - 1.0) * (spread / (count - 1.0) / count).sqrt() * unit;
         // Those that are there may differ by less than runs do; where none does, nothing is said.
         let deviation = truth.and_then(|truth| truth.deviation).filter(|_| !self.same());
         let half = deviation.map_or(half, |deviation| half.max(Z * deviation / count.sqrt()));
@@ -286,4 +296,32 @@ fn level(samples: &mut [f64], quantile: f64, relative: f64) -> Result<Estimate, 
     let half_width = (high - low) / 2.0;
     let reached = if high > low { half_width <= relative * mean } else { count >= CONSTANT };
     Ok(Estimate { mean, half_width, low, high, samples: samples.len() as u64, reached })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::random::Stream;
+
+    /// Squares of the samples would be less, or more, than a number can say.
+    #[test]
+    fn sums_of_very_small_and_very_large_samples_are_as_those_of_others() {
+        let of = |scale: f64| {
+            let (mut stream, mut sums) = (Stream::new(1, 1, 1), Sums::default());
+            (0..2_000).for_each(|_| sums.add(stream.exponential() * scale));
+            (sums.estimate(false, 0.1, true, None), sums.even(), sums.same())
+        };
+        let (wanted, even, same) = of(1.0);
+        assert!(wanted.reached && even && !same && wanted.half_width > 0.0);
+        for scale in [2.0_f64.powi(-600), 2.0_f64.powi(600)] {
+            let (found, even, same) = of(scale);
+            assert_eq!((found.mean / scale, found.half_width / scale), (wanted.mean, wanted.half_width), "{scale}");
+            assert!(found.reached && even && !same, "{scale}");
+        }
+        // What is much larger than all before it does not lose them.
+        let mut sums = Sums::default();
+        [1e-200, 2e-200, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1e-200].into_iter().for_each(|sample| sums.add(sample));
+        let found = sums.estimate(false, 0.1, true, None);
+        assert!((found.mean - 21.0 / 9.0).abs() < 1e-12 && (found.half_width - 1.761).abs() < 0.002, "{found:?}");
+    }
 }

@@ -1,6 +1,6 @@
 //! How the long batches of several runs scatter, and which of them are samples of the long run.
 
-use super::figures::{alike, alike_inside, half_width, mean, spread};
+use super::figures::{alike, alike_inside, half_width, mean, spread, unit};
 
 /// How alike neighbours may be.
 const ALIKE: f64 = 0.1;
@@ -49,10 +49,12 @@ pub(super) enum Samples {
 /// The long batches of a measure, a row for each run, and what they say.
 #[derive(Debug)]
 pub(super) struct Scatter {
+    /// In units of `unit`.
     rows: Vec<Vec<f64>>,
+    unit: f64,
     /// Of each run.
     pub(super) means: Vec<f64>,
-    /// Of all runs, by time.
+    /// Of all runs, by time, in units of `unit`.
     columns: Vec<f64>,
     pub(super) samples: Samples,
     /// How often what most batches showed became something else.
@@ -63,7 +65,9 @@ pub(super) struct Scatter {
 
 impl Scatter {
     /// Of rows that are all as long, two batches at least.
-    pub(super) fn of(rows: Vec<Vec<f64>>, facts: Facts) -> Self {
+    pub(super) fn of(mut rows: Vec<Vec<f64>>, facts: Facts) -> Self {
+        let unit = unit(rows.iter().flatten());
+        rows.iter_mut().flatten().for_each(|batch| *batch /= unit);
         let means: Vec<f64> = rows.iter().map(|row| mean(row)).collect();
         let middle = mean(&means);
         let length = rows.first().map_or(0, Vec::len);
@@ -99,7 +103,8 @@ impl Scatter {
             _ if unclear => Samples::Runs,
             _ => Samples::Batches,
         };
-        Self { rows, means, columns, samples, changes, unclear }
+        let means = means.into_iter().map(|mean| mean * unit).collect();
+        Self { rows, unit, means, columns, samples, changes, unclear }
     }
 
     /// Whether one run says as much as all.
@@ -115,11 +120,11 @@ impl Scatter {
     /// Half of the interval, and how many samples it comes from; in step, `means` are those of runs that begin at different times.
     pub(super) fn half_width(&self, means: &[f64]) -> (f64, usize) {
         match (self.samples, self.rows.first()) {
-            (Samples::OneRun, Some(row)) => (half_width(row), row.len()),
-            (Samples::InStep, _) => (half_width(means).max(half_width(&self.columns)), means.len()),
+            (Samples::OneRun, Some(row)) => (half_width(row) * self.unit, row.len()),
+            (Samples::InStep, _) => (half_width(means).max(half_width(&self.columns) * self.unit), means.len()),
             (Samples::Batches, _) => {
                 let batches = self.rows.concat();
-                (half_width(&batches), batches.len())
+                (half_width(&batches) * self.unit, batches.len())
             }
             (Samples::OneRun | Samples::Ends | Samples::Runs, _) => (half_width(means), means.len()),
         }

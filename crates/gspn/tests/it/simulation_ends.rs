@@ -17,6 +17,27 @@ fn found(net: &Value, asks: &Value, plan: Plan) -> Estimates {
     simulate(&document.net, &document.asks, plan, &mut Budget::new(Limits::default(), &mut |_| true)).unwrap()
 }
 
+/// A time that no number says is not the end of everything: long runs were said to be 0.
+#[test]
+fn a_time_beyond_all_numbers_is_refused() {
+    let coxian =
+        json!({"name": "t", "kind": "phase", "coxian": [[1e-310, 0.5], [1e-310]], "in": {"a": 1}, "out": {"b": 1}});
+    for slow in [timed("t", 5e-324, json!({"a": 1}), json!({"b": 1})), coxian] {
+        let net = json!({"places": [{"name": "a", "tokens": 1}, {"name": "b"}],
+            "transitions": [slow, timed("u", 1e308, json!({"b": 1}), json!({"a": 1}))]});
+        let ask = json!([{"id": "x", "kind": "throughput", "transition": "t"}]);
+        let document = json::read(json!({"net": net, "ask": ask}).to_string().as_bytes()).unwrap();
+        let refusal = simulate(
+            &document.net,
+            &document.asks,
+            Plan::default(),
+            &mut Budget::new(Limits::default(), &mut |_| true),
+        );
+        let refusal = refusal.unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::TooLarge, "t"), "{refusal}");
+    }
+}
+
 /// One of two ends is drawn at the start; one of them holds a hundred times as much.
 fn two_ends(weight: f64, more: &[(&str, u64)], others: Vec<Value>) -> Value {
     let mut places =
