@@ -45,7 +45,8 @@ impl Program {
         let (places, transitions) = (net.places().len(), net.transitions().len());
         if places > LARGEST || transitions > LARGEST {
             let why = format!("more than {LARGEST} places or transitions make a program that takes too long");
-            return Err(Refusal::new(Class::TooLarge, "", why));
+            let which = if places > LARGEST { "places" } else { "transitions" };
+            return Err(Refusal::new(Class::TooLarge, which, why));
         }
         let unit = unit(net)?;
         let mut program = Self { places, transitions, most: Vec::new(), constraints: Vec::new(), unit };

@@ -57,7 +57,10 @@ impl Draft {
 
     fn find(&self, id: &str) -> Result<Node, Refusal> {
         let node = self.nodes.get(id).copied();
-        node.ok_or_else(|| Refusal::invalid(id, "an arc leads to or from this node, and there is none"))
+        node.ok_or_else(|| match id {
+            "" => Refusal::invalid("arc", "an arc has no node at one of its ends: say which it leads from and to"),
+            _ => Refusal::invalid(id, "an arc leads to or from this node, and there is none"),
+        })
     }
 
     /// Whether it is one, and no transition.

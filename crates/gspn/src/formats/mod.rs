@@ -212,7 +212,8 @@ pub fn write(net: &Net, format: Format) -> Result<String, Refusal> {
         Format::Dot => dot::write(net),
         Format::Svg => svg::write(net),
         Format::Edspn => {
-            Err(Refusal::new(crate::Class::Unsupported, "", "nets are not written to this format, only read from it"))
+            let why = "nets are not written to this format, only read from it";
+            Err(Refusal::new(crate::Class::Unsupported, "edspn", why))
         }
     }
 }

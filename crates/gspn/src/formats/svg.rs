@@ -28,7 +28,7 @@ pub(super) fn write(net: &Net) -> Result<String, Refusal> {
     let nodes = net.places().len() + net.transitions().len();
     if nodes > MOST {
         let why = format!("{nodes} places and transitions are no picture: at most {MOST}");
-        return Err(Refusal::new(Class::TooLarge, "", why));
+        return Err(Refusal::new(Class::TooLarge, "places", why));
     }
     writable(net.name())?;
     let layout = Layout::of(net);

@@ -224,6 +224,16 @@ fn what_holds_no_net_is_invalid() {
     }
 }
 
+/// Where an arc has no node, there is no name of one to tell: the arc is what is wrong.
+#[test]
+fn an_arc_without_an_end_is_refused_as_an_arc() {
+    let text = r#"<pnml><net id="n" type="P/T net"><place id="a"/><transition id="t"><rate><value>1.0</value></rate><timed><value>true</value></timed></transition><arc id="x" source="a" target=""/></net></pnml>"#;
+    let refusal = foreign(text).unwrap_err();
+    assert_eq!((refusal.class, refusal.name.as_str()), (Class::Invalid, "arc"), "{refusal}");
+    let refusal = foreign(&text.replace(r#"target="""#, r#"target="b""#)).unwrap_err();
+    assert_eq!((refusal.class, refusal.name.as_str()), (Class::Invalid, "b"), "{refusal}");
+}
+
 #[test]
 fn what_a_format_cannot_say_is_refused_by_name() {
     let with = |kind: &str| {
