@@ -1,12 +1,15 @@
 //! `trapkey model solve`, `transient` and `check`.
 
 use std::collections::BTreeSet;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
+use access_model::Mono;
 use clap::{Args, value_parser};
+
 use gspn::ask::{Ask, Question, Value};
 use gspn::json::Document;
-use gspn::{Budget, Limits, Net, Refusal, explore, formats};
+use gspn::{Budget, Class, Limits, Net, Refusal, explore, formats};
 use serde_json::json;
 
 use super::source::{Source, usual};
@@ -168,29 +171,80 @@ impl Solve {
         let written = [("--states", self.states.as_ref()), ("--generator", self.generator.as_ref())];
         files::apart(&written, self.source.files())?;
         let read = self.source.read()?;
+        let mut rest = Cost { ..self.cost };
         if let (Ok(document), true) = (&read, self.states.is_some() || self.generator.is_some()) {
-            let mut go_on = progress(self.cost.time)?;
-            let budget = &mut Budget::new(self.cost.limits(document), &mut go_on);
-            let space = match formats::markovian(&document.net)
-                .and_then(|()| explore::explore(&document.net, 1, &[], &[], budget))
-            {
-                Ok(space) => space,
-                Err(refusal) => return Ok(refused(&refusal)),
-            };
-            if let Some(path) = &self.states {
-                files::export(path, |file| formats::states(&document.net, &space, file))?;
+            let started = gates::clock::mono();
+            if let Err(refusal) = self.write(document, started)? {
+                return Ok(refused(&refusal));
             }
-            if let Some(path) = &self.generator {
-                files::export(path, |file| formats::generator(&space, file))?;
+            rest.time -= gates::clock::mono().since(started).as_secs_f64();
+            if rest.time <= 0.0 {
+                return Ok(refused(&late("before anything was answered")));
             }
         }
         let asked = read.as_ref().is_ok_and(|document| !document.asks.is_empty());
-        self.cost.solve_and(read, |_, text, _| {
+        rest.solve_and(read, |_, text, _| {
             if !asked {
                 text.push_str(NOTHING);
             }
         })
     }
+
+    /// Explores the net and writes what is asked for, in the time from `started` on.
+    fn write(&self, document: &Document, started: Mono) -> Result<Result<(), Refusal>, Failure> {
+        let mut go_on = progress(self.cost.time)?;
+        let budget = &mut Budget::new(self.cost.limits(document), &mut go_on);
+        let space =
+            formats::markovian(&document.net).and_then(|()| explore::explore(&document.net, 1, &[], &[], budget));
+        let space = match space {
+            Ok(space) => space,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let mut over = false;
+        let mut timed = |path: &Option<PathBuf>, write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
+            let Some(path) = path else { return Ok(()) };
+            files::export(path, |file| {
+                let mut file = Timed { file, started, time: self.cost.time, written: 0, over: false };
+                let written = write(&mut file);
+                over |= file.over;
+                written
+            })
+        };
+        let written = timed(&self.states, &|file| formats::states(&document.net, &space, file))
+            .and_then(|()| timed(&self.generator, &|file| formats::generator(&space, file)));
+        if over { Ok(Err(late("while files were written"))) } else { written.map(Ok) }
+    }
+}
+
+/// A file that is written as long as there is time.
+struct Timed<'a> {
+    file: &'a mut dyn Write,
+    started: Mono,
+    time: f64,
+    /// Pieces.
+    written: u32,
+    over: bool,
+}
+
+/// Pieces that are written from one look at the clock to the next.
+const PIECES: u32 = 4_096;
+
+impl Write for Timed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.written = self.written.wrapping_add(1);
+        if self.written.is_multiple_of(PIECES) {
+            self.over |= gates::clock::mono().since(self.started).as_secs_f64() > self.time;
+        }
+        if self.over { Err(io::Error::from(io::ErrorKind::TimedOut)) } else { self.file.write(bytes) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn late(when: &str) -> Refusal {
+    Refusal::new(Class::TooLarge, "time", format!("the limit of time was reached {when}: allow more time"))
 }
 
 /// What is said to whom an empty table would say nothing.
@@ -247,4 +301,21 @@ fn shown(answer: &gspn::ask::Answer) -> String {
         rows.push(vec![id.clone(), "-".to_owned(), super::open(refusal)]);
     }
     table(&["question", "value", "remark"], &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_written_as_long_as_there_is_time() {
+        let (mut sink, started) = (Vec::new(), gates::clock::mono());
+        for (time, pieces) in [(f64::INFINITY, 3 * PIECES), (0.0, PIECES - 1)] {
+            sink.clear();
+            let mut file = Timed { file: &mut sink, started, time, written: 0, over: false };
+            let written = (0..3 * PIECES).take_while(|_| file.write_all(b"x").is_ok()).count();
+            let over = file.over;
+            assert_eq!((written, sink.len(), over), (pieces as usize, pieces as usize, time == 0.0));
+        }
+    }
 }
