@@ -18,6 +18,7 @@ fn plan(medium: &Path, databases: &[Kind]) -> Plan {
         databases: databases.to_vec(),
         medium: medium.to_owned(),
         quick: true,
+        tries: 3,
     }
 }
 

@@ -62,6 +62,8 @@ pub struct Bench<'a> {
     pub quick: bool,
     /// Who looks whether somebody else computes on the processors.
     pub probes: Option<&'a Probes>,
+    /// How often a step that met others is timed at most.
+    pub tries: u32,
 }
 
 /// Steps as a calibration.
@@ -170,7 +172,8 @@ impl Steps<'_> {
     /// Times something, and keeps what was found as of the state in which it was; where the machine changed that meanwhile, it is timed again.
     fn take(&mut self, it: Timed<'_>) -> Result<(), Failed> {
         let Self { bench, states, known, waker, .. } = self;
-        let (state, (quiet, found)) = states.within(|| quietest(bench.probes, || bench.ask(&it, waker)))?;
+        let (state, (quiet, found)) =
+            states.within(|| quietest(bench.probes, bench.tries, || bench.ask(&it, waker)))?;
         known.keep(state, quiet, found);
         Ok(())
     }
@@ -186,7 +189,7 @@ impl Steps<'_> {
             echo.end()?;
             Ok(found)
         };
-        let (state, (quiet, found)) = states.within(|| quietest(bench.probes, &mut exchange))?;
+        let (state, (quiet, found)) = states.within(|| quietest(bench.probes, bench.tries, &mut exchange))?;
         known.keep(state, quiet, found);
         Ok(())
     }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use came::{Came, LEAST};
-pub use probe::{Probes, quietest};
+pub use probe::{Probes, TRIES, quietest};
 pub use samples::{Chosen, Samples, choose, without};
 
 use crate::{Failed, files};
@@ -25,8 +25,10 @@ pub const PERIOD: u64 = 1_000_000;
 const LATE: u64 = 300_000;
 /// Times as long as usual from which on a look found somebody else on the core.
 const SLOW: f64 = 1.05;
+/// The same where no more steps of a clock were needed than usual: it may be up to a fifth slower for a while.
+const CLOCK: f64 = 1.2;
 /// Bytes of a look in its file.
-const BYTES: usize = 28;
+const BYTES: usize = 36;
 
 /// One look at a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,11 @@ pub struct Look {
     pub took: u32,
     /// What the quickest looks of this processor took so far.
     pub usual: u32,
+    /// How many steps of the clock it took, in parts of a thousand of a chain of operations that need each other, which nobody else on the core
+    /// makes longer.
+    pub steps: u32,
+    /// Those of the looks with the fewest so far.
+    pub fewest: u32,
     /// Nanoseconds of processor time that those have used who are watched on it.
     pub used: u64,
     /// Nanoseconds from then until it was done, but for writing it down.
@@ -49,15 +56,18 @@ impl Look {
         bytes[..8].copy_from_slice(&self.at.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.took.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.usual.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.used.to_le_bytes());
-        bytes[24..].copy_from_slice(&self.lasted.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.steps.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.fewest.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.used.to_le_bytes());
+        bytes[32..].copy_from_slice(&self.lasted.to_le_bytes());
         bytes
     }
 
     fn of(bytes: &[u8; BYTES]) -> Self {
         let four = |from: usize| u32::from_le_bytes([bytes[from], bytes[from + 1], bytes[from + 2], bytes[from + 3]]);
         let eight = |from: usize| u64::from(four(from)) | u64::from(four(from + 4)) << 32;
-        Self { at: eight(0), took: four(8), usual: four(12), used: eight(16), lasted: four(24) }
+        let (took, usual, steps, fewest) = (four(8), four(12), four(16), four(20));
+        Self { at: eight(0), took, usual, steps, fewest, used: eight(24), lasted: four(32) }
     }
 
     const fn tick(&self) -> u64 {
@@ -65,7 +75,9 @@ impl Look {
     }
 
     fn is_quiet(&self) -> bool {
-        self.at % PERIOD <= LATE && f64::from(self.took) <= SLOW * f64::from(self.usual)
+        let within = |found: u32, times: f64, usual: u32| f64::from(found) <= times * f64::from(usual);
+        let slower_clock = || within(self.took, CLOCK, self.usual) && within(self.steps, SLOW, self.fewest);
+        self.at % PERIOD <= LATE && (within(self.took, SLOW, self.usual) || slower_clock())
     }
 }
 
@@ -328,13 +340,19 @@ fn seconds(nanoseconds: u64) -> f64 {
 pub(crate) mod tests {
     use super::*;
 
-    /// Looks one tick after the other: `.` a quiet one, `!` one that found somebody, `~` one that came late, a blank where there was none. Who is
-    /// watched works a quarter of the time.
+    /// Looks one tick after the other: `.` a quiet one, `!` one that found somebody, `-` one with a slower clock, `#` one where it is slower by far, `~`
+    /// one that came late, a blank where there was none. Who is watched works a quarter of the time.
     pub(crate) fn looks(of: &str) -> Vec<Look> {
         let look = |(tick, sign): (u64, char)| {
             let at = PERIOD * (100 + tick) + if sign == '~' { LATE + 1 } else { 20_000 };
-            let took = if sign == '!' { 800 } else { 720 };
-            (sign != ' ').then_some(Look { at, took, usual: 700, used: at / 4, lasted: 0 })
+            let (took, steps) = match sign {
+                '!' => (800, 1_700),
+                '-' => (800, 1_520),
+                '#' => (900, 1_500),
+                _ => (720, 1_600),
+            };
+            let usual = Look { at, took, usual: 700, steps, fewest: 1_500, used: at / 4, lasted: 0 };
+            (sign != ' ').then_some(usual)
         };
         (0..).zip(of.chars()).filter_map(look).collect()
     }
@@ -355,6 +373,8 @@ pub(crate) mod tests {
             ("one was not", "...!.......", "...........", &[5, 6, 7, 8]),
             ("the other was not", "...........", ".....!.....", &[1, 2, 7, 8]),
             ("one was late", "...........", ".....~.....", &[1, 2, 7, 8]),
+            ("the clock was slower", "....--.....", ".....-.....", &[1, 2, 3, 4, 5, 6, 7, 8]),
+            ("much slower", "...........", ".....#.....", &[1, 2, 7, 8]),
             ("one is missing", "..... .....", "...........", &[1, 2, 7, 8]),
             ("one began later", "   ........", "...........", &[4, 5, 6, 7, 8]),
             ("too short", "...", "...", &[]),
@@ -443,7 +463,8 @@ pub(crate) mod tests {
 
     #[test]
     fn a_look_is_the_same_in_its_file() {
-        let look = Look { at: u64::MAX - 5, took: 7, usual: u32::MAX, used: 1 << 40, lasted: 9 };
+        let look =
+            Look { at: u64::MAX - 5, took: 7, usual: u32::MAX, steps: 3, fewest: 1 << 20, used: 1 << 40, lasted: 9 };
         assert_eq!(Look::of(&look.to_bytes()), look);
     }
 }

@@ -20,8 +20,10 @@ use crate::gd::accounts::Account;
 use crate::scratch::Scratch;
 use crate::{Failed, files, place};
 
-/// Nanoseconds of a loop, and how many a look consists of: the middle one is taken, so that an interrupt, which is in one of them, says nothing.
+/// Nanoseconds of a loop, and of the chain after it, and how many a look consists of: the middle ones are taken, so that an interrupt, which is in one
+/// of them, says nothing.
 const LOOP: f64 = 600.0;
+const CHAIN: f64 = 300.0;
 const LOOPS: usize = 7;
 /// The most turns of a loop.
 const MOST_TURNS: f64 = 1e4;
@@ -32,9 +34,10 @@ const USUAL: u64 = 20;
 /// Looks until it is known what is usual, and after how many this is looked at again.
 const FIRST: u64 = 100;
 const AGAIN: u64 = 64;
-/// The share of a step's time that is quiet if it is not taken again, and how often it is taken at most.
+/// The share of a step's time that is quiet if it is not taken again.
 const ENOUGH: f64 = 0.4;
-const TRIES: u32 = 3;
+/// How often what met others is taken at most, mostly.
+pub const TRIES: u32 = 3;
 /// Looks after which each of those before counts half: two minutes.
 const FORGETS: u64 = 120_000;
 /// Times that one processor is looked at beside the other at work, and looks each time.
@@ -55,35 +58,63 @@ fn work(turns: u32, lanes: &mut [u64; 8]) {
     black_box(lanes);
 }
 
-/// Turns of a loop.
+/// Work that only a slower clock makes longer, mostly: each multiplication needs the one before, and leaves the core to others between them.
+fn chain(turns: u32, link: &mut u64) {
+    for turn in 0..turns {
+        *link = link.wrapping_mul(ODD).wrapping_add(u64::from(turn));
+    }
+    black_box(link);
+}
+
+/// What a chain multiplies by.
+const ODD: u64 = 0x5851_f42d_4c95_7f2d;
+
+/// Turns of a loop, and of a chain.
 #[derive(Clone, Copy, Debug)]
-struct Loop(u32);
+struct Loop {
+    turns: u32,
+    links: u32,
+}
 
 impl Loop {
     /// As long as it should be on this processor.
     fn new() -> Self {
-        let (turns, mut lanes) = (1_000, [1; 8]);
-        let once = |_| {
-            let watch = Stopwatch::start();
-            work(turns, &mut lanes);
-            watch.seconds()
+        const TURNS: u32 = 1_000;
+        let turns_in = |nanoseconds: f64, work: &mut dyn FnMut()| {
+            let mut once = |_| {
+                let watch = Stopwatch::start();
+                work();
+                watch.seconds()
+            };
+            let quickest = (0..100).map(&mut once).fold(f64::INFINITY, f64::min);
+            // A clock that hardly moves says nothing of how long they took: no more than ten times as many.
+            (f64::from(TURNS) * nanoseconds * 1e-9 / quickest).clamp(1.0, MOST_TURNS) as u32
         };
-        let quickest = (0..100).map(once).fold(f64::INFINITY, f64::min);
-        // A clock that hardly moves says nothing of how long they took: no more than ten times as many.
-        Self((f64::from(turns) * LOOP * 1e-9 / quickest).clamp(1.0, MOST_TURNS) as u32)
+        let (mut lanes, mut link) = ([1; 8], 1);
+        let turns = turns_in(LOOP, &mut || work(TURNS, &mut lanes));
+        Self { turns, links: turns_in(CHAIN, &mut || chain(TURNS, &mut link)) }
     }
 
-    /// Nanoseconds of the middle one of some.
-    fn look(self) -> u32 {
-        let mut lanes = [1; 8];
+    /// Nanoseconds of the middle one of some, and how many steps of the clock: thousandths of the middle chain.
+    fn look(self) -> (u32, u32) {
+        let (mut lanes, mut link) = ([1; 8], 1);
         let mut before = clock::monotonic();
-        let mut took = [0; LOOPS].map(|_: u64| {
-            work(self.0, &mut lanes);
+        let mut since = || {
             let now = clock::monotonic();
             std::mem::replace(&mut before, now).abs_diff(now)
-        });
+        };
+        let (mut took, mut chained) = ([0; LOOPS], [0; LOOPS]);
+        for (took, chained) in took.iter_mut().zip(&mut chained) {
+            work(self.turns, &mut lanes);
+            *took = since();
+            chain(self.links, &mut link);
+            *chained = since();
+        }
         took.sort_unstable();
-        u32::try_from(took[LOOPS / 2]).unwrap_or(u32::MAX)
+        chained.sort_unstable();
+        let (took, chained) = (took[LOOPS / 2], chained[LOOPS / 2]);
+        let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        (narrow(took), narrow(took.saturating_mul(1_000) / chained.max(1)))
     }
 }
 
@@ -230,9 +261,9 @@ impl Probes {
 }
 
 /// Of tries that tell their share, the first that is quiet enough, or the quietest of all.
-fn quietest_of<T>(mut once: impl FnMut() -> Result<(f64, T), Failed>) -> Result<(f64, T), Failed> {
+fn quietest_of<T>(tries: u32, mut once: impl FnMut() -> Result<(f64, T), Failed>) -> Result<(f64, T), Failed> {
     let mut best = once()?;
-    for _ in 1..TRIES {
+    for _ in 1..tries {
         if best.0 >= ENOUGH {
             break;
         }
@@ -244,14 +275,18 @@ fn quietest_of<T>(mut once: impl FnMut() -> Result<(f64, T), Failed>) -> Result<
     Ok(best)
 }
 
-/// Does something again and again until two fifths of its time were quiet, three times at most; gives what was found in the quietest of them, and
+/// Does something again and again until two fifths of its time were quiet, so many times at most (mostly [`TRIES`]); gives what was found in the quietest of them, and
 /// which share of its time was. Once where nobody looks, and all of it is as good.
 ///
 /// # Errors
 /// As [`Probes::begin`] and `done`.
-pub fn quietest<T>(probes: Option<&Probes>, mut done: impl FnMut() -> Result<T, Failed>) -> Result<(f64, T), Failed> {
+pub fn quietest<T>(
+    probes: Option<&Probes>,
+    tries: u32,
+    mut done: impl FnMut() -> Result<T, Failed>,
+) -> Result<(f64, T), Failed> {
     let Some(probes) = probes else { return Ok((1.0, done()?)) };
-    quietest_of(|| {
+    quietest_of(tries, || {
         probes.begin()?;
         let from = clock::monotonic();
         let found = done()?;
@@ -284,7 +319,7 @@ fn look(
         let _gone = begins.send(Err(error.to_string()));
         return;
     }
-    let (turns, mut usual, mut due) = (Loop::new(), Usual::new(), clock::monotonic());
+    let (turns, mut usual, mut fewest, mut due) = (Loop::new(), Usual::new(), Usual::new(), clock::monotonic());
     for number in 1_u64.. {
         due = (due / PERIOD + 1) * PERIOD;
         let time =
@@ -292,9 +327,10 @@ fn look(
         // One that comes too early says no more than none.
         let _interrupted = clock_nanosleep_absolute(ClockId::Monotonic, &time);
         let at = clock::monotonic();
-        let took = turns.look();
+        let (took, steps) = turns.look();
         let used = locked(watched).iter_mut().map(Account::used).sum();
-        let mut look = Look { at, took, usual: usual.with(took), used, lasted: 0 };
+        let (usual, fewest) = (usual.with(took), fewest.with(steps));
+        let mut look = Look { at, took, usual, steps, fewest, used, lasted: 0 };
         look.lasted = u32::try_from(clock::monotonic() - at).unwrap_or(u32::MAX);
         if ends.load(Ordering::Relaxed) {
             return;
@@ -392,7 +428,7 @@ fn beside((one, other): (usize, usize)) -> Result<f64, Failed> {
                 works.store(time % 2 == 1, Ordering::Relaxed);
                 let settles = Stopwatch::start();
                 while settles.seconds() < SETTLES {}
-                took[time % 2].extend((0..BESIDE.1).map(|_| f64::from(turns.look())));
+                took[time % 2].extend((0..BESIDE.1).map(|_| f64::from(turns.look().0)));
             }
             ends.store(true, Ordering::Relaxed);
             kept.map(|()| took)
@@ -452,6 +488,7 @@ mod tests {
             assert!(looks.windows(2).all(|pair| pair[0].tick() < pair[1].tick()), "{place}: one for each tick at most");
             let (first, last) = (looks[0], looks[looks.len() - 1]);
             assert!(first.took > 0 && first.usual > 0 && first.usual <= 2 * first.took, "{place}: {first:?}");
+            assert!(first.steps > 0 && first.fewest > 0 && first.fewest <= 2 * first.steps, "{place}: {first:?}");
             let used = last.used - looks[looks.len() / 2].used;
             assert_eq!(used > 1_000_000, place == 0, "{place}: {used}");
         }
@@ -461,7 +498,7 @@ mod tests {
 
     #[test]
     fn looks_stop_who_computes_a_little_longer_than_they_take() {
-        let look = |at: u64, lasted| Look { at, took: 700, usual: 700, used: 0, lasted };
+        let look = |at: u64, lasted| Look { at, took: 700, usual: 700, steps: 1_500, fewest: 1_500, used: 0, lasted };
         let looks = [look(1_000, 60), look(2_000, 60), look(3_000, 60), look(4_000, 60)];
         let gaps = [(990, 1_080), (1_500, 1_600), (1_989, 2_083), (3_010, 3_200), (3_970, 4_300)];
         let seen = Seen { gaps: gaps.to_vec(), took: 4_000, accounted: 3_700 };
@@ -498,10 +535,12 @@ mod tests {
             ("one as good as the other", &[0.0, 0.0, 0.0], 1),
         ] {
             let mut shares = (1..).zip(shares.iter().copied());
-            let found =
-                quietest_of(|| shares.next().map(|(number, share)| (share, number)).ok_or_else(|| "no more".into()));
+            let found = quietest_of(TRIES, || {
+                shares.next().map(|(number, share)| (share, number)).ok_or_else(|| "no more".into())
+            });
             assert_eq!((found.unwrap().1, shares.next()), (wanted, None), "{rule}");
         }
-        assert!(quietest_of(|| Err::<(f64, ()), _>("it fails".into())).is_err());
+        assert_eq!(quietest_of(1, || Ok((0.1, 7))).unwrap(), (0.1, 7), "there is no time for more");
+        assert!(quietest_of(TRIES, || Err::<(f64, ()), _>("it fails".into())).is_err());
     }
 }

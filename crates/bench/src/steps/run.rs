@@ -13,7 +13,7 @@ use crate::awake::Awake;
 use crate::clock::{self, Stopwatch};
 use crate::distance::States;
 use crate::known::{ByState, Known};
-use crate::quiet::{self, Probes, quietest};
+use crate::quiet::{self, Probes, TRIES, quietest};
 use crate::record::median;
 use crate::{Failed, process, scratch};
 
@@ -170,7 +170,7 @@ fn one(
     time: Duration,
     probes: Option<&Probes>,
 ) -> Result<(f64, Timings), Failed> {
-    quietest(probes, || {
+    quietest(probes, TRIES, || {
         let found = timed(program, bed, id, time)?;
         probes.map_or(Ok(found.clone()), |probes| Ok(found.counting(&probes.looks().read()?)))
     })
