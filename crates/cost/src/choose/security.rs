@@ -7,6 +7,10 @@ use serde::Serialize;
 
 use crate::algorithm::{Cipher, Key};
 use crate::model::{Annotation, Model, Property, Setting};
+use crate::protocol::Protocol;
+use crate::protocol::capability::Path;
+use crate::protocol::ipsec::Auth;
+use crate::protocol::opcua::User;
 use crate::{Class, Fault};
 
 /// How much of what is annotated must be done.
@@ -159,7 +163,9 @@ fn of(setting: &Setting) -> u32 {
         hash => hash.bytes() * 4,
     });
     let signature = setting.signature.map(Key::strength);
-    [cipher, exchange, hash, signature].into_iter().flatten().min().unwrap_or(0)
+    // Who can make the issuer's signature makes certificates.
+    let issuer = setting.certified.and_then(|certified| certified.issuer).map(Key::strength);
+    [cipher, exchange, hash, signature, issuer].into_iter().flatten().min().unwrap_or(0)
 }
 
 fn rsa_keys(setting: &Setting) -> Vec<u32> {
@@ -181,11 +187,49 @@ struct Rank {
     rsa: u32,
     mode: Option<Mode>,
     authenticated: bool,
+    /// How it is proven who somebody is: of two ways neither is more secure, but of one and of [`NOBODY`].
+    proof: u8,
+    /// Whether keys are agreed on anew, so that who comes to know one later reads nothing from before.
+    fresh: bool,
+    /// Whether there is something more: a signature on the data of a device, a token that is encrypted for its server.
+    more: bool,
+}
+
+/// The proof of who proves nothing.
+const NOBODY: u8 = 0;
+
+/// What of a protocol counts besides strength and mode: see [`Rank`].
+const fn proven(protocol: &Protocol) -> (u8, bool, bool) {
+    match protocol {
+        Protocol::OpcUa(it) => match &it.user {
+            User::Anonymous => (NOBODY, false, false),
+            User::Password(_) => (1, false, false),
+            User::Certificate(_) => (2, false, false),
+            User::Token(tokens) => (3, false, tokens.encrypted),
+        },
+        Protocol::Tls(it) => (if it.client.is_some() { 1 } else { NOBODY }, it.fresh_keys, false),
+        Protocol::Capability(it) => {
+            let path = match it.path {
+                Path::Challenge => 1,
+                Path::Counter => 2,
+                Path::Stateless => 3,
+            };
+            (path, it.fresh_keys, it.signature.is_some())
+        }
+        // Both prove that they have a key of their own, and agree on new ones each time.
+        Protocol::WireGuard(_) => (1, true, false),
+        Protocol::Ipsec(it) => (if matches!(it.auth, Auth::Signature(..)) { 1 } else { 2 }, it.fresh_keys, false),
+    }
 }
 
 impl Rank {
     fn of(setting: &Setting) -> Self {
+        let (proof, fresh, more) =
+            setting.agreed.as_ref().map_or((NOBODY, false, false), |agreed| proven(&agreed.protocol));
         Self {
+            proof,
+            fresh,
+            more,
             strength: of(setting),
             rsa: rsa_keys(setting).into_iter().min().unwrap_or(u32::MAX),
             mode: setting.agreed.as_ref().map(|agreed| agreed.protocol.mode()),
@@ -193,12 +237,15 @@ impl Rank {
         }
     }
 
-    /// As strong, with RSA keys as long, and authenticated if the other is.
+    /// As strong, with RSA keys as long, authenticated if the other is, with the same proof or any where the other has none, and with keys as fresh.
     fn covers(self, other: Self) -> bool {
         self.strength >= other.strength
             && self.rsa >= other.rsa
             && self.mode >= other.mode
             && self.authenticated >= other.authenticated
+            && (self.proof == other.proof || other.proof == NOBODY)
+            && self.fresh >= other.fresh
+            && self.more >= other.more
     }
 }
 
@@ -260,9 +307,15 @@ pub(crate) fn first(model: &Model) -> Vec<String> {
 
 /// What each annotation does, in words; only what differs between its ways.
 pub(super) fn words(model: &Model, ways: &[usize]) -> Vec<String> {
-    let word = |(annotation, way): (&crate::model::Annotation, &usize)| {
-        let tunnel = if annotation.property == Property::SecureTunnel { "tunnel on " } else { "" };
-        let about = format!("{tunnel}{}", model.target(annotation));
+    let targets: Vec<String> = model.annotations.iter().map(|it| model.target(it)).collect();
+    let word = |(index, (annotation, way)): (usize, (&Annotation, &usize))| {
+        let target = &targets[index];
+        let alone = targets.iter().filter(|other| *other == target).nth(1).is_none();
+        let about = match annotation.property {
+            Property::SecureTunnel => format!("tunnel on {target}"),
+            _ if alone => target.clone(),
+            property => format!("{} of {target}", property.word()),
+        };
         match annotation.alternatives.get(*way).and_then(Option::as_ref) {
             None => format!("{about}: none"),
             Some(it) => {
@@ -278,5 +331,45 @@ pub(super) fn words(model: &Model, ways: &[usize]) -> Vec<String> {
             }
         }
     };
-    model.annotations.iter().zip(ways).map(word).collect()
+    model.annotations.iter().zip(ways).enumerate().map(word).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::{Language, read};
+
+    /// Which ways of an annotation are at least as secure as which, by their words.
+    fn order(property: &str, lists: &str) -> Vec<(String, String)> {
+        let text = format!(
+            "[workload]\nclients = 1\n[node.a]\nplatform = \"p\"\n[component.c]\nnode = \"a\"\n[component.s]\nnode = \"a\"\n[connector.w]\nfrom = \"c\"\nto = \"s\"\n\
+             latency = \"1 ms\"\n[[sequence.main]]\nsend = \"m\"\nover = \"w\"\nbytes = \"100 B\"\n[[secure]]\nproperty = \"{property}\"\non = \"connector w\"\n\
+             reuse = \"90 %\"\n{lists}\n"
+        );
+        let model = read(&text, Language::Toml).unwrap_or_else(|fault| panic!("{fault}"));
+        let (order, count) = (Order::of(&model), model.annotations[0].alternatives.len());
+        let called = |way: usize| words(&model, &[way]).join("; ");
+        let pairs = (0..count).flat_map(|one| (0..count).map(move |other| (one, other)));
+        pairs
+            .filter(|(one, other)| one != other && order.at_least(&[*one], &[*other]))
+            .map(|(one, other)| (called(one), called(other)))
+            .collect()
+    }
+
+    /// Ways to prove who somebody is are more secure than none and not than each other; keys that are agreed on anew are more secure.
+    #[test]
+    fn who_proves_less_does_not_beat_who_proves_more() {
+        let says = |of: &(String, String), one: &str, other: &str| of.0.contains(one) && of.1.contains(other);
+        let opcua = "protocol = \"opc-ua\"\npolicy = \"Basic256Sha256\"\nkey = \"rsa-2048\"\n";
+        let users = order("secure-channel", &format!("{opcua}user = [\"anonymous\", \"certificate\", \"password\"]"));
+        assert!(users.iter().all(|of| of.1.contains("anonymous")) && users.len() == 2, "{users:?}");
+        let ipsec = "protocol = \"ipsec\"\nkey = \"ed25519\"\nrenewed = 0.1\n";
+        let auth = order("secure-tunnel", &format!("{ipsec}auth = [\"signature\", \"shared-key\"]"));
+        assert!(auth.is_empty(), "{auth:?}");
+        let fresh = order("secure-tunnel", &format!("{ipsec}auth = \"signature\"\nfresh_keys = [false, true]"));
+        assert!(fresh.len() == 1 && says(&fresh[0], "fresh_keys=true", "fresh_keys=false"), "{fresh:?}");
+        let paths =
+            order("secure-channel", "protocol = \"capability\"\npath = [\"challenge\", \"counter\", \"stateless\"]");
+        assert!(paths.is_empty(), "{paths:?}");
+    }
 }
