@@ -341,6 +341,13 @@ impl Reader {
                 if said.into_iter().any(begins_ours) {
                     return Err(self.behind(line));
                 }
+                let arrow = |arrow: &&str| rest.trim_start().starts_with(*arrow);
+                if BOTH.iter().chain(&LOST).chain(&BACK).chain(&ARRIVING).any(arrow) {
+                    let why = format!(
+                        "`{word}` begins a line of its own in Mermaid, and this would be a message: call the participant otherwise"
+                    );
+                    return Err(self.fault(Class::Syntax, why));
+                }
                 let lower = word.to_ascii_lowercase();
                 let is_title = ["title", "acctitle", "accdescr"].contains(&lower.trim_end_matches(':'));
                 if is_title && rest.trim().trim_start_matches(':').trim().is_empty() {
