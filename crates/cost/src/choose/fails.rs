@@ -27,7 +27,7 @@ pub struct Failure {
 }
 
 fn failure(constraint: &str, wanted: f64, got: Option<f64>, why: String) -> Failure {
-    let by = got.map(|got| (got - wanted).abs() / wanted);
+    let by = got.map(|got| ((got - wanted).abs() / wanted).min(f64::MAX));
     Failure { constraint: constraint.to_owned(), wanted, got, by, why }
 }
 
@@ -64,7 +64,11 @@ pub(super) fn check(wanted: &Wanted, model: &Model) -> Result<(), Fault> {
 
 /// By how many percent, where more than none of them are.
 fn by(percent: f64) -> String {
-    if percent < 0.1 { "less than 0.1 %".to_owned() } else { format!("{percent:.1} %") }
+    match percent {
+        ..0.1 => "less than 0.1 %".to_owned(),
+        ..1e6 => format!("{percent:.1} %"),
+        _ => format!("{} %", short(percent)),
+    }
 }
 
 /// The constraints that a setting fails.

@@ -84,7 +84,7 @@ pub fn follow(model: &Model, seed: u64, budget: &mut Budget<'_>) -> Result<Follo
     let [p50, p95, p99] = levels.map(|level| seen.quantile(level).into());
     Ok(Followed {
         throughput: part(service.finished),
-        aborted: part(1.0 - service.finished),
+        aborted: part(service.aborted),
         turned_away: Estimate { value: flow.turned_away, plus_minus: half.turned_away },
         mean: seen.mean().into(),
         p50,

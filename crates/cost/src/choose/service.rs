@@ -41,8 +41,9 @@ pub(super) struct Service {
     watts: Vec<f64>,
     /// The prices.
     pub(super) prices: Rc<[Paid]>,
-    /// Share of requests that come to their end.
+    /// Share of requests that come to their end, and of those that are aborted: each by itself, for one of them may be next to nothing.
     pub(super) finished: f64,
+    pub(super) aborted: f64,
 }
 
 /// What a request does until something else happens.
@@ -72,10 +73,14 @@ pub(super) fn any(model: &Model, budget: &mut Budget<'_>) -> Result<(Service, Sk
     let alone = weave(model).of(Workload::Open { rate: 1.0, room: 1, threads: None });
     let laid = net::unnamed(&alone, Form::InOrder)?;
     let walk = walk(&laid, budget)?;
-    let (aborts, at_once) = walk.aborted.clone();
+    let (finished, aborted) = (walk.finished.clone(), walk.aborted.clone());
     let mut service = of(walk, &laid, model);
-    let later: f64 = aborts.iter().zip(&service.spent).map(|(rate, spent)| rate * spent).sum();
-    service.finished = 1.0 - (later + at_once).clamp(0.0, 1.0);
+    let share = |(rates, at_once): (Vec<f64>, f64)| {
+        rates.iter().zip(&service.spent).map(|(rate, spent)| rate * spent).sum::<f64>() + at_once
+    };
+    let (finished, aborted) = (share(finished), share(aborted));
+    // Together they are one, but for rounding.
+    (service.finished, service.aborted) = (finished / (finished + aborted), aborted / (finished + aborted));
     Ok((service, laid))
 }
 
@@ -124,6 +129,7 @@ fn of(walk: Walk, laid: &Sketch, model: &Model) -> Service {
         prices: laid.prices.clone().into(),
         spent: Vec::new(),
         finished: 1.0,
+        aborted: 0.0,
     };
     let mut spent = service.begin.to_vec();
     service.forward(&mut spent, 1.0, &service.until(0.0));

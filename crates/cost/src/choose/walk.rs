@@ -26,6 +26,8 @@ pub(super) struct Walk {
     pub(super) done: Vec<f64>,
     /// Rate of being aborted, and the probability of being so without having taken time.
     pub(super) aborted: (Vec<f64>, f64),
+    /// The same of coming to the end.
+    pub(super) finished: (Vec<f64>, f64),
 }
 
 /// A transition, as the request sees it.
@@ -196,14 +198,14 @@ impl<'a> Walker<'a> {
         let mut index = vec![usize::MAX; self.same.len()];
         places.iter().enumerate().for_each(|(position, place)| index[*place] = position);
         let (end, abort) = (self.laid.source, self.abort());
-        let (mut begin, mut at_once) = (vec![0.0; places.len()], 0.0);
+        let (mut begin, mut at_once, mut ends_at_once) = (vec![0.0; places.len()], 0.0, 0.0);
         let mut first = Lead::new();
         let come = Move { transition: self.laid.begin, to: start, speed: 1.0, priority: None };
         self.follow(&come, 1.0, &mut first);
         for (to, share) in first.drain(..) {
             match to {
                 to if to == abort => at_once += share,
-                to if to == end => {}
+                to if to == end => ends_at_once += share,
                 to => begin[index[to]] += share,
             }
         }
@@ -213,6 +215,7 @@ impl<'a> Walker<'a> {
             starts: vec![0],
             done: vec![0.0; places.len()],
             aborted: (vec![0.0; places.len()], at_once),
+            finished: (vec![0.0; places.len()], ends_at_once),
             places: Vec::new(),
         };
         for (position, place) in places.iter().enumerate() {
@@ -224,6 +227,8 @@ impl<'a> Walker<'a> {
             for (to, rate) in lead.drain(..) {
                 if to == abort {
                     walk.aborted.0[position] += rate;
+                } else if to == end {
+                    walk.finished.0[position] += rate;
                 }
                 if to == abort || to == end { walk.done[position] += rate } else { walk.ways.push((index[to], rate)) }
             }

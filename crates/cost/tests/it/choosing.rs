@@ -105,7 +105,11 @@ fn prices() -> String {
 }
 
 fn model(text: &str) -> Model {
-    read(&format!("{text}\n{}", prices()), Language::Toml).unwrap_or_else(|fault| panic!("{fault}"))
+    plain(&format!("{text}\n{}", prices()))
+}
+
+fn plain(text: &str) -> Model {
+    read(text, Language::Toml).unwrap_or_else(|fault| panic!("{fault}"))
 }
 
 fn with(threads: usize) -> Effort<'static> {
@@ -162,6 +166,93 @@ fn what_is_left_out_has_no_strength_and_no_key_that_is_long_enough() {
         let fails = &choice.settings[*left].fails;
         let fail = fails.iter().find(|fail| fail.constraint == constraint && fail.why.contains("is left out"));
         assert!(fail.is_some_and(|fail| fail.got == Some(0.0)), "{fails:?}");
+    }
+}
+
+/// Whoever can make the signature of an issuer makes certificates: a certified key is no stronger than that.
+#[test]
+fn a_certified_key_is_as_strong_as_its_issuer() {
+    let of = |issuer: &str| {
+        let prices: String = ["rsa-1024", "rsa-2048", "rsa-4096"]
+            .iter()
+            .flat_map(|key| {
+                ["generate", "sign", "verify"].map(|what| format!("\"{what} {key}\" = {{ each = \"1 ms\" }}\n"))
+            })
+            .collect();
+        plain(&format!(
+            "[workload]\nclients = 1\n[node.a]\nplatform = \"p\"\n[node.ca]\nplatform = \"p\"\n[component.c]\nnode = \"a\"\n[component.ca]\n\
+             node = \"ca\"\n[connector.w]\nfrom = \"c\"\nto = \"ca\"\n[[sequence.main]]\ndo = \"d\"\nby = \"c\"\ntime = \"1 ms\"\n[[secure]]\n\
+             property = \"certified-key\"\non = \"component c\"\nsignature = [\"rsa-4096\"]\nissuer = \"{issuer}\"\nlife = 10\nthrough = \"w\"\n\
+             hash = \"sha-512\"\n[price.p]\n\"hash sha-512\" = {{ each = \"1 us\" }}\n\"hash sha-256\" = {{ each = \"1 us\" }}\n{prices}\
+             [level.1]\nstrength = 112\n"
+        ))
+    };
+    for (issuer, bits) in [("rsa-1024", 80), ("rsa-2048", 112), ("rsa-4096", 128)] {
+        let model = of(issuer);
+        let strength = chosen(&model, &Wanted::default()).unwrap().settings[0].strength;
+        assert_eq!(strength, Some(bits), "{issuer}");
+        for (minimum, wanted) in [
+            (Minimum { strength: Some(128), ..Minimum::default() }, 128),
+            (Minimum { level: Some(1), ..Minimum::default() }, 112),
+        ] {
+            let choice = chosen(&model, &Wanted { minimum, ..Wanted::default() }).unwrap();
+            assert_eq!(!choice.ranked.is_empty(), bits >= wanted, "{issuer} for {wanted} bits");
+        }
+    }
+}
+
+/// One client of 10 ms gets 100 answers a second, and who asks for just those gets them; what is annotated twice is told by its property.
+#[test]
+fn what_is_just_met_is_met_and_two_annotations_of_one_thing_have_names() {
+    let secure = |property: &str| {
+        format!(
+            "[[secure]]\nproperty = \"{property}\"\non = \"attribute o\"\nsignature = \"ed25519\"\noptional = true\n"
+        )
+    };
+    let model = plain(&format!(
+        "[workload]\nclients = 1\n[node.n]\nplatform = \"p\"\n[component.c]\nnode = \"n\"\n[component.s]\nnode = \"n\"\n[connector.w]\nfrom = \"c\"\nto = \"s\"\n\
+         latency = \"1 ms\"\n[attribute.o]\nof = \"c\"\nsize = \"1 kB\"\n[[sequence.main]]\ndo = \"make\"\nby = \"c\"\ntime = \"6 ms\"\nreturns = \"o\"\n\
+         [[sequence.main]]\nsend = \"m\"\nover = \"w\"\ncarries = \"o\"\n[[sequence.main]]\ndo = \"use\"\nby = \"s\"\ntime = \"3 ms\"\n{}{}[price.p]\n\
+         \"sign ed25519\" = {{ each = \"1 ms\" }}\n\"verify ed25519\" = {{ each = \"1 ms\" }}\n\"hash sha-256\" = {{ each = \"1 us\" }}\n",
+        secure("data-integrity"),
+        secure("data-origin-authentication")
+    ));
+    for (rate, met) in [(100.0, true), (100.001, false)] {
+        let choice = chosen(&model, &Wanted { rate: Some(rate), ..Wanted::default() }).unwrap();
+        assert_eq!(!choice.ranked.is_empty(), met, "{rate}");
+        let words = choice.settings.iter().map(|it| it.setting.join("; ")).collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(words.len(), choice.settings.len(), "{words:?}");
+        assert!(
+            words.iter().any(|it| it.starts_with(
+                "data-integrity of attribute o: none; data-origin-authentication of attribute o: ed25519"
+            )),
+            "{words:?}"
+        );
+    }
+}
+
+/// However few come to their end, the share of them is no difference of two numbers near one.
+#[test]
+fn what_is_aborted_nearly_always_is_carried_at_the_rate_of_the_net() {
+    let of = |valid: &str| {
+        let workload = "[workload]\nclients = 1\n[node.n]\nplatform = \"p\"\n[component.c]\nnode = \"n\"\n[component.d]\nnode = \"n\"\n";
+        let rest = format!(
+            "[connector.w]\nfrom = \"c\"\nto = \"d\"\nlatency = \"1 ms\"\n[attribute.a]\nof = \"c\"\nsize = \"1 kB\"\n[[sequence.main]]\ndo = \"make\"\n\
+             by = \"c\"\ntime = \"2 ms\"\nreturns = \"a\"\n[[sequence.main]]\nsend = \"m\"\nover = \"w\"\ncarries = \"a\"\n[[sequence.main]]\ndo = \"use\"\n\
+             by = \"d\"\ntime = \"1 ms\"\n[[secure]]\nproperty = \"data-integrity\"\non = \"attribute a\"\nsignature = [\"ecdsa-p256\", \"rsa-2048\"]\n\
+             valid = {valid}\n[price.p]\n\"hash sha-256\" = {{ each = \"1 us\" }}\n\"sign ecdsa-p256\" = {{ each = \"1 ms\" }}\n\
+             \"verify ecdsa-p256\" = {{ each = \"1 ms\" }}\n\"sign rsa-2048\" = {{ each = \"2 ms\" }}\n\"verify rsa-2048\" = {{ each = \"1 ms\" }}\n"
+        );
+        let choice = chosen(&plain(&format!("{workload}{rest}")), &Wanted::default()).unwrap();
+        choice.settings.iter().map(|it| it.throughput).collect::<Vec<_>>()
+    };
+    // With one client the rate at which requests leave hardly changes from one to the other.
+    let few = of("1e-9");
+    assert_eq!(few.len(), 2);
+    for (valid, part) in [("1e-12", 1e-3), ("1e-15", 1e-6), ("1e-17", 1e-8)] {
+        for (found, few) in of(valid).into_iter().zip(&few) {
+            assert!((found / (few * part) - 1.0).abs() < 1e-8, "{valid}: {found} and {}", few * part);
+        }
     }
 }
 

@@ -513,6 +513,8 @@ fn wrong_diagrams_are_refused() {
         ("title ".to_owned(), Class::Syntax, "`title` has no text, and takes the next line for it"),
         ("accTitle :".to_owned(), Class::Syntax, "`accTitle` has no text"),
         ("accDescr:".to_owned(), Class::Syntax, "`accDescr:` has no text"),
+        ("note ->> S: lost".to_owned(), Class::Syntax, "`note` begins a line of its own in Mermaid"),
+        ("destroy-->>S: lost".replacen('-', " -", 1), Class::Syntax, "`destroy` begins a line of its own"),
     ] {
         check(&m("Note over C: a note", &line), class, Some(12), part);
     }
