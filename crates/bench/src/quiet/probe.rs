@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::thread::{ClockId, clock_nanosleep_absolute, gettid, set_current_timer_slack};
 use rustix::time::Timespec;
 
-use super::{Around, Look, Looks, PERIOD, SLOW};
+use super::{Around, LATE, Look, Looks, PERIOD, SLOW};
 use crate::clock::{self, Stopwatch, Whose};
 use crate::gd::accounts::Account;
 use crate::scratch::Scratch;
@@ -377,7 +377,9 @@ impl Seen {
     fn around(&self, looks: &[Look]) -> Around {
         let found = looks.iter().filter_map(|look| {
             let end = look.at + u64::from(look.lasted);
-            let gap = self.gaps.iter().find(|gap| gap.0 <= look.at && end <= gap.1)?;
+            // In a longer one somebody else had the processor besides.
+            let short = |gap: &&(u64, u64)| gap.1 - gap.0 <= LATE;
+            let gap = self.gaps.iter().filter(short).find(|gap| gap.0 <= look.at && end <= gap.1)?;
             Some((look.at - gap.0, gap.1 - end, gap.1 - gap.0))
         });
         let found: Vec<(u64, u64, u64)> = found.collect();
@@ -504,6 +506,8 @@ mod tests {
         let seen = Seen { gaps: gaps.to_vec(), took: 4_000, accounted: 3_700 };
         // Of 90, 94, and 330 that are theirs, 300 are not accounted to who was stopped.
         assert_eq!(seen.around(&looks), Around { before: 11, after: 23, accounted: 71 });
+        let others = Seen { gaps: vec![(0, LATE + 1)], took: LATE + 1, accounted: 0 };
+        assert_eq!(others.around(&looks), Around::default(), "somebody else had the processor");
         assert_eq!(Seen::default().around(&looks), Around::default());
     }
 
