@@ -258,10 +258,12 @@ fn digits(value: f64, many: i32) -> f64 {
     if scale.is_finite() && scale > 0.0 { (value * scale).round() / scale } else { value }
 }
 
-/// Whether something is more than what is wanted of it, by more than rounding, and than what it takes of a client without thinking that it is there
-/// for a thousand-millionth of a request.
+/// What a client thinks that does not think, as a part of a request: so short that nothing changes, and less than rounding in [`above`].
+const MOMENT: f64 = 1e-10;
+
+/// Whether something is more than what is wanted of it, by more than rounding.
 fn above(got: f64, wanted: f64) -> bool {
-    got > wanted * (1.0 + 2e-9)
+    got > wanted * (1.0 + 1e-9)
 }
 
 /// The answer.

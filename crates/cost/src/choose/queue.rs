@@ -106,7 +106,7 @@ impl Service {
             Workload::Open { rate, room, .. } => Arrivals { rate, each: false, room: room as usize },
             Workload::Closed { clients, think, .. } => {
                 // Without thinking everybody is there at all times: so short that nothing changes.
-                let think = if think > 0.0 { think } else { self.mean() * 1e-9 };
+                let think = if think > 0.0 { think } else { self.mean() * super::MOMENT };
                 Arrivals { rate: 1.0 / think, each: true, room: clients as usize }
             }
         };

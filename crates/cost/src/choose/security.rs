@@ -308,9 +308,11 @@ pub(crate) fn first(model: &Model) -> Vec<String> {
 /// What each annotation does, in words; only what differs between its ways.
 pub(super) fn words(model: &Model, ways: &[usize]) -> Vec<String> {
     let targets: Vec<String> = model.annotations.iter().map(|it| model.target(it)).collect();
+    let mut counts: BTreeMap<&String, usize> = BTreeMap::new();
+    targets.iter().for_each(|target| *counts.entry(target).or_default() += 1);
     let word = |(index, (annotation, way)): (usize, (&Annotation, &usize))| {
         let target = &targets[index];
-        let alone = targets.iter().filter(|other| *other == target).nth(1).is_none();
+        let alone = counts.get(target) == Some(&1);
         let about = match annotation.property {
             Property::SecureTunnel => format!("tunnel on {target}"),
             _ if alone => target.clone(),

@@ -131,7 +131,7 @@ fn by_net(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) -> Result<
     {
         // So short that nothing changes: who has an answer asks again.
         if let Workload::Closed { think, .. } = &mut model.to_mut().workload {
-            *think = service.mean() * 1e-9;
+            *think = service.mean() * super::MOMENT;
         }
     }
     let laid = net::lay(&weave(&model))?;

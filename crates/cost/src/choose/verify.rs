@@ -40,7 +40,7 @@ pub fn verify(model: &Model, choice: &Choice, setting: usize, budget: &mut Budge
         && *think <= 0.0
     {
         // As the reduction has it: who has an answer asks again at once, or nearly.
-        *think = said.cores.max(said.mean.unwrap_or(0.0)) * 1e-9;
+        *think = said.cores.max(said.mean.unwrap_or(0.0)) * super::MOMENT;
     }
     let laid = net::lay(&weave(&chosen))?;
     let solution = solve::of(&chosen, &laid, budget)?;

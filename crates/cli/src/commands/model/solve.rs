@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use access_model::Mono;
 use clap::{Args, value_parser};
-
 use gspn::ask::{Ask, Question, Value};
 use gspn::json::Document;
 use gspn::{Budget, Class, Limits, Net, Refusal, explore, formats};
