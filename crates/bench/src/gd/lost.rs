@@ -99,10 +99,8 @@ pub(super) fn processor(spec: &Spec) -> Result<Vec<Step>, Failed> {
     let (mut shares, mut uncounted) = (Samples::default(), Samples::default());
     let looking = |span| quiet.as_ref().map_or(0.0, |quiet| quiet.looking(span));
     let lasts = |span: (u64, u64)| (span.1 - span.0) as f64 * 1e-9;
-    // Beside others with looks of their own, each may be nothing but looks: then these are what is lost.
-    let only_looks = batches.iter().all(|(span, ..)| lasts(*span) <= looking(*span));
     for (span, gone, counted) in batches {
-        let looking = if only_looks { 0.0 } else { looking(span) };
+        let looking = looking(span);
         let (seconds, counted) = (lasts(span) - looking, own(counted));
         // Of a batch that is nothing but looks there is no share.
         if seconds > 0.0 {
