@@ -37,19 +37,22 @@ pub struct Known {
 
 /// The share of a step's time that is quiet at least if it is as good as those before.
 const LOUD: f64 = 0.2;
+/// So many times as slow as a later one, no step was timed as the machine is, however quiet it was.
+const SLOW: f64 = 2.0;
 
 /// Operation, algorithm, bytes.
 type Key = (String, String, u64);
 
 impl Known {
     /// Keeps what was timed in this state, of which such a share of the time was quiet. While others computed nearly all of the time, no step takes the place of
-    /// a quieter one.
+    /// a quieter one, unless that was far slower: nobody makes a step faster.
     pub fn keep(&mut self, state: usize, quiet: f64, steps: Vec<Step>) {
         self.state = state;
         for step in steps {
             let key = (step.operation.clone(), step.algorithm.clone(), step.bytes);
             let of = self.of.entry(state).or_default();
-            if quiet < LOUD && of.get(&key).is_some_and(|known| known.0 > quiet) {
+            let stays = |known: &(f64, Step)| known.0 > quiet && known.1.wall.mean <= SLOW * step.wall.mean;
+            if quiet < LOUD && of.get(&key).is_some_and(stays) {
                 continue;
             }
             of.insert(key.clone(), (quiet, step.clone()));
@@ -106,6 +109,12 @@ mod tests {
         known.keep(0, 0.15, vec![timed("sign", 8.0)]);
         assert_eq!(micros(&known, 0, "sign message"), 8.0, "and a quieter one better than that");
         assert_eq!(micros(&known, 1, "write message"), 5.0, "and no other state's");
+        known.keep(0, 0.1, vec![timed("write", 2.0)]);
+        assert_eq!(
+            micros(&known, 0, "write message"),
+            2.0,
+            "a quiet one that was far too slow was not the machine's pace"
+        );
         let each = known.each(|steps| Ok(steps.len())).unwrap();
         assert_eq!((each.latest, each.of.into_iter().collect::<Vec<_>>()), (0, vec![(0, 3), (1, 3)]));
         assert!(Known::default().each(Ok).unwrap().at(0).is_err(), "nothing was timed");
