@@ -96,7 +96,7 @@ pub(super) fn processor(spec: &Spec) -> Result<Vec<Step>, Failed> {
     }
     let quiet = spec.quiet()?;
     let own = |seconds: f64| quiet::own(quiet.as_ref(), seconds);
-    let (mut shares, mut uncounted) = (Samples::default(), Samples::default());
+    let (mut shares, mut uncounted) = (Samples::of_parts(), Samples::of_parts());
     let looking = |span| quiet.as_ref().map_or(0.0, |quiet| quiet.looking(span));
     let lasts = |span: (u64, u64)| (span.1 - span.0) as f64 * 1e-9;
     for (span, gone, counted) in batches {

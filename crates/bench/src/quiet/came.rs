@@ -59,13 +59,14 @@ impl Came {
         calm + (1.0 - calm) * self.weight
     }
 
-    /// Seconds of the quiet windows without the looks in them, in which nobody works.
+    /// Seconds of the quiet windows without the looks in them, in which nobody works, by the usual clock.
     #[must_use]
     pub fn without_looks(&self) -> f64 {
-        (self.part.seconds - self.quiet.stopped()).max(0.0)
+        let pace = self.part.usual / self.part.seconds;
+        (self.part.seconds - self.quiet.stopped()).max(0.0) * pace
     }
 
-    /// Seconds that ended then, as if all of them had been quiet, and without the looks in them. Where long ones find room in quiet times nearly as often as
+    /// Seconds that ended then, as if all of them had been quiet and at the usual clock, and without the looks in them. Where long ones find room in quiet times nearly as often as
     /// short ones, those that did are taken as they are.
     #[must_use]
     pub fn times(&self, times: impl Iterator<Item = (u64, f64)>) -> Vec<f64> {
@@ -77,7 +78,7 @@ impl Came {
             let place = (lengths.len() as f64 * share) as usize;
             lengths.get(place.min(lengths.len().saturating_sub(1))).map_or(0.0, |length| self.quiet.room(*length))
         };
-        let without_looks = |span, seconds: f64| (seconds - self.quiet.looking(span)).max(0.0);
+        let without_looks = |span, seconds: f64| (seconds - self.quiet.looking(span)).max(0.0) * self.quiet.pace(span);
         if room(0.99) >= ALIKE * room(0.5) {
             let kept = spans.iter().filter(|(span, _)| self.quiet.share(*span) >= 1.0);
             let kept: Vec<f64> = kept.map(|(span, seconds)| without_looks(*span, *seconds)).collect();

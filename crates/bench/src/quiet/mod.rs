@@ -3,9 +3,10 @@
 //! A host lends the other thread of a core to somebody else, for milliseconds or seconds, and what takes a second then takes up to a half longer;
 //! nothing in the machine says so. So each processor is looked at every millisecond ([`Probes`]), and of steps and of runs counts what
 //! lies between looks that found it as fast as it is when it has its core for itself. Looks are taken by the clock and know nothing of what steps
-//! and runs come to.
+//! and runs come to. What counts is told in seconds of the usual clock ([`pace`]).
 
 mod came;
+mod pace;
 mod probe;
 mod samples;
 
@@ -18,6 +19,7 @@ pub use probe::{Probes, TRIES, quietest};
 pub use samples::{Chosen, Samples, choose, without};
 
 use crate::{Failed, files};
+use pace::Pace;
 
 /// Nanoseconds from one look to the next.
 pub const PERIOD: u64 = 1_000_000;
@@ -25,10 +27,10 @@ pub const PERIOD: u64 = 1_000_000;
 const LATE: u64 = 300_000;
 /// Times as long as usual from which on a look found somebody else on the core.
 const SLOW: f64 = 1.05;
-/// The same where no more steps of a clock were needed than usual: it may be up to a fifth slower for a while.
-const CLOCK: f64 = 1.2;
+/// The same where no more steps of a clock were needed than usual: it may be a fifth slower for a while.
+const CLOCK: f64 = 1.3;
 /// Bytes of a look in its file.
-const BYTES: usize = 36;
+const BYTES: usize = 40;
 
 /// One look at a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,8 @@ pub struct Look {
     pub steps: u32,
     /// Those of the looks with the fewest so far.
     pub fewest: u32,
+    /// How fast the clock was, in millionths of the usual one.
+    pub pace: u32,
     /// Nanoseconds of processor time that those have used who are watched on it.
     pub used: u64,
     /// Nanoseconds from then until it was done, but for writing it down.
@@ -59,7 +63,8 @@ impl Look {
         bytes[16..20].copy_from_slice(&self.steps.to_le_bytes());
         bytes[20..24].copy_from_slice(&self.fewest.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.used.to_le_bytes());
-        bytes[32..].copy_from_slice(&self.lasted.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.lasted.to_le_bytes());
+        bytes[36..].copy_from_slice(&self.pace.to_le_bytes());
         bytes
     }
 
@@ -67,7 +72,7 @@ impl Look {
         let four = |from: usize| u32::from_le_bytes([bytes[from], bytes[from + 1], bytes[from + 2], bytes[from + 3]]);
         let eight = |from: usize| u64::from(four(from)) | u64::from(four(from + 4)) << 32;
         let (took, usual, steps, fewest) = (four(8), four(12), four(16), four(20));
-        Self { at: eight(0), took, usual, steps, fewest, used: eight(24), lasted: four(32) }
+        Self { at: eight(0), took, usual, steps, fewest, pace: four(36), used: eight(24), lasted: four(32) }
     }
 
     const fn tick(&self) -> u64 {
@@ -162,7 +167,7 @@ struct Window {
 }
 
 /// The times in which nobody else computed on any of the processors.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Quiet {
     windows: Vec<Window>,
     /// Those that follow each other at once, together.
@@ -173,6 +178,7 @@ pub struct Quiet {
     looks: Vec<(u64, u64)>,
     /// What of each is accounted to who is stopped, nanoseconds.
     accounted: u64,
+    pace: Pace,
 }
 
 /// How much was quiet.
@@ -180,7 +186,9 @@ pub struct Quiet {
 pub struct Part {
     /// Seconds of whole windows.
     pub seconds: f64,
-    /// Seconds of processor time of who was watched on each processor.
+    /// The same of the usual clock.
+    pub usual: f64,
+    /// Seconds of processor time of who was watched on each processor, by the usual clock.
     pub used: [f64; 2],
 }
 
@@ -200,7 +208,12 @@ impl Quiet {
             }
             (quiet.len() == looks.len()).then_some(quiet)
         };
-        let mut quiet = Self { looks: around.together(looks), accounted: around.accounted, ..Self::default() };
+        let mut quiet = Self {
+            looks: around.together(looks),
+            accounted: around.accounted,
+            pace: Pace::of(looks),
+            ..Self::default()
+        };
         // The looks at the last four ticks.
         let mut row: [Option<Vec<Look>>; 4] = Default::default();
         for tick in first..=last {
@@ -281,14 +294,22 @@ impl Quiet {
         accounted * (1.0 - self.accounted as f64 / PERIOD as f64).max(0.0)
     }
 
+    /// Times as fast as usual that the clock was in a span: what a time in it is multiplied by, to be one of the usual clock.
+    #[must_use]
+    pub fn pace(&self, span: (u64, u64)) -> f64 {
+        self.pace.mean(span)
+    }
+
     /// All windows together.
     #[must_use]
     pub fn part(&self) -> Part {
         let mut part = Part::default();
         for window in &self.windows {
-            part.seconds += seconds(window.to - window.from);
+            let (lasts, pace) = (seconds(window.to - window.from), self.pace((window.from, window.to)));
+            part.seconds += lasts;
+            part.usual += lasts * pace;
             for (all, used) in part.used.iter_mut().zip(window.used) {
-                *all += self.own(seconds(used));
+                *all += self.own(seconds(used)) * pace;
             }
         }
         part
@@ -345,13 +366,13 @@ pub(crate) mod tests {
     pub(crate) fn looks(of: &str) -> Vec<Look> {
         let look = |(tick, sign): (u64, char)| {
             let at = PERIOD * (100 + tick) + if sign == '~' { LATE + 1 } else { 20_000 };
-            let (took, steps) = match sign {
-                '!' => (800, 1_700),
-                '-' => (800, 1_520),
-                '#' => (900, 1_500),
-                _ => (720, 1_600),
+            let (took, steps, pace) = match sign {
+                '!' => (800, 1_700, pace::USUAL),
+                '-' => (800, 1_520, 900_000),
+                '#' => (950, 1_500, 700_000),
+                _ => (720, 1_600, pace::USUAL),
             };
-            let usual = Look { at, took, usual: 700, steps, fewest: 1_500, used: at / 4, lasted: 0 };
+            let usual = Look { at, took, usual: 700, steps, fewest: 1_500, pace, used: at / 4, lasted: 0 };
             (sign != ' ').then_some(usual)
         };
         (0..).zip(of.chars()).filter_map(look).collect()
@@ -408,6 +429,9 @@ pub(crate) mod tests {
         let part = within.part();
         assert!((part.seconds - 4e-3).abs() < 1e-12 && (part.used[0] - 1e-3).abs() < 1e-9, "{part:?}");
         assert_eq!(quiet.within((at(5), at(7))).part(), Part::default());
+        let slow = of(&[looks("--------")]).part();
+        assert!((slow.usual - 0.9 * slow.seconds).abs() < 1e-12, "{slow:?}");
+        assert!((slow.used[0] - 0.25 * slow.usual).abs() < 1e-9, "{slow:?}");
     }
 
     #[test]
@@ -463,8 +487,16 @@ pub(crate) mod tests {
 
     #[test]
     fn a_look_is_the_same_in_its_file() {
-        let look =
-            Look { at: u64::MAX - 5, took: 7, usual: u32::MAX, steps: 3, fewest: 1 << 20, used: 1 << 40, lasted: 9 };
+        let look = Look {
+            at: u64::MAX - 5,
+            took: 7,
+            usual: u32::MAX,
+            steps: 3,
+            fewest: 1 << 20,
+            pace: 11,
+            used: 1 << 40,
+            lasted: 9,
+        };
         assert_eq!(Look::of(&look.to_bytes()), look);
     }
 }

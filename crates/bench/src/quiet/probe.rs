@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustix::thread::{ClockId, clock_nanosleep_absolute, gettid, set_current_timer_slack};
 use rustix::time::Timespec;
 
+use super::pace::Mean;
 use super::{Around, LATE, Look, Looks, PERIOD, SLOW};
 use crate::clock::{self, Stopwatch, Whose};
 use crate::gd::accounts::Account;
@@ -95,8 +96,8 @@ impl Loop {
         Self { turns, links: turns_in(CHAIN, &mut || chain(TURNS, &mut link)) }
     }
 
-    /// Nanoseconds of the middle one of some, and how many steps of the clock: thousandths of the middle chain.
-    fn look(self) -> (u32, u32) {
+    /// Nanoseconds of the middle one of some, and of the middle chain.
+    fn look(self) -> (u64, u64) {
         let (mut lanes, mut link) = ([1; 8], 1);
         let mut before = clock::monotonic();
         let mut since = || {
@@ -112,9 +113,7 @@ impl Loop {
         }
         took.sort_unstable();
         chained.sort_unstable();
-        let (took, chained) = (took[LOOPS / 2], chained[LOOPS / 2]);
-        let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        (narrow(took), narrow(took.saturating_mul(1_000) / chained.max(1)))
+        (took[LOOPS / 2], chained[LOOPS / 2])
     }
 }
 
@@ -319,7 +318,9 @@ fn look(
         let _gone = begins.send(Err(error.to_string()));
         return;
     }
-    let (turns, mut usual, mut fewest, mut due) = (Loop::new(), Usual::new(), Usual::new(), clock::monotonic());
+    let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let (turns, mut usual, mut fewest, mut mean) = (Loop::new(), Usual::new(), Usual::new(), Mean::default());
+    let mut due = clock::monotonic();
     for number in 1_u64.. {
         due = (due / PERIOD + 1) * PERIOD;
         let time =
@@ -327,10 +328,13 @@ fn look(
         // One that comes too early says no more than none.
         let _interrupted = clock_nanosleep_absolute(ClockId::Monotonic, &time);
         let at = clock::monotonic();
-        let (took, steps) = turns.look();
+        let (took, chained) = turns.look();
+        // Thousandths of a chain are steps of the clock.
+        let (took, steps, pace) =
+            (narrow(took), narrow(took.saturating_mul(1_000) / chained.max(1)), mean.with(chained));
         let used = locked(watched).iter_mut().map(Account::used).sum();
         let (usual, fewest) = (usual.with(took), fewest.with(steps));
-        let mut look = Look { at, took, usual, steps, fewest, used, lasted: 0 };
+        let mut look = Look { at, took, usual, steps, fewest, pace, used, lasted: 0 };
         look.lasted = u32::try_from(clock::monotonic() - at).unwrap_or(u32::MAX);
         if ends.load(Ordering::Relaxed) {
             return;
@@ -430,7 +434,7 @@ fn beside((one, other): (usize, usize)) -> Result<f64, Failed> {
                 works.store(time % 2 == 1, Ordering::Relaxed);
                 let settles = Stopwatch::start();
                 while settles.seconds() < SETTLES {}
-                took[time % 2].extend((0..BESIDE.1).map(|_| f64::from(turns.look().0)));
+                took[time % 2].extend((0..BESIDE.1).map(|_| turns.look().0 as f64));
             }
             ends.store(true, Ordering::Relaxed);
             kept.map(|()| took)
@@ -500,7 +504,16 @@ mod tests {
 
     #[test]
     fn looks_stop_who_computes_a_little_longer_than_they_take() {
-        let look = |at: u64, lasted| Look { at, took: 700, usual: 700, steps: 1_500, fewest: 1_500, used: 0, lasted };
+        let look = |at: u64, lasted| Look {
+            at,
+            took: 700,
+            usual: 700,
+            steps: 1_500,
+            fewest: 1_500,
+            pace: 1_000_000,
+            used: 0,
+            lasted,
+        };
         let looks = [look(1_000, 60), look(2_000, 60), look(3_000, 60), look(4_000, 60)];
         let gaps = [(990, 1_080), (1_500, 1_600), (1_989, 2_083), (3_010, 3_200), (3_970, 4_300)];
         let seen = Seen { gaps: gaps.to_vec(), took: 4_000, accounted: 3_700 };

@@ -22,6 +22,8 @@ pub struct Samples {
     values: Vec<f64>,
     /// What of each span is no part of the value.
     apart: Vec<(u64, u64)>,
+    /// They are no times, but parts of some.
+    parts: bool,
 }
 
 impl Samples {
@@ -36,6 +38,12 @@ impl Samples {
         self.spans.push(span);
         self.apart.push(part);
         self.values.push(seconds);
+    }
+
+    /// None yet, and those that come are no times: a slower clock does not make them more.
+    #[must_use]
+    pub fn of_parts() -> Self {
+        Self { parts: true, ..Self::default() }
     }
 
     /// A value that is of this span, and no time on the clock.
@@ -64,7 +72,7 @@ impl Samples {
 
     /// Without those that a look is in.
     pub fn leave_looks_out(&mut self, quiet: &Quiet) {
-        let all = std::mem::take(self);
+        let all = std::mem::replace(self, Self { parts: self.parts, ..Self::default() });
         for ((span, apart), value) in all.spans.into_iter().zip(all.apart).zip(all.values) {
             if quiet.looking(span) <= 0.0 {
                 self.without(span, apart, value);
@@ -72,16 +80,19 @@ impl Samples {
         }
     }
 
-    /// Those that count (see [`choose`]), without the looks in them. Short ones stand there again and again until they are as many as there were, so that long ones are as rare.
+    /// Those that count (see [`choose`]), without the looks in them, by the usual clock. Short ones stand there again and again until they are as many as there were, so that long ones are as rare.
     #[must_use]
     pub fn counting(&self, quiet: Option<&Quiet>) -> Vec<f64> {
-        let values = self.without_looks(quiet);
+        let mut values = self.without_looks(quiet);
         let Some(quiet) = quiet else { return values };
+        if !self.parts {
+            values.iter_mut().zip(&self.spans).for_each(|(value, span)| *value *= quiet.pace(*span));
+        }
         let Chosen { usual, of, long } = choose(&self.spans, quiet);
         usual.iter().cycle().take(of).chain(&long).filter_map(|place| values.get(*place).copied()).collect()
     }
 
-    /// All of them, without the looks in them.
+    /// All of them, without the looks in them, as they were.
     #[must_use]
     pub fn without_looks(&self, quiet: Option<&Quiet>) -> Vec<f64> {
         let Some(quiet) = quiet else { return self.values.clone() };

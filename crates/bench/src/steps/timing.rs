@@ -72,7 +72,7 @@ impl Timings {
         self.spans.push((now.saturating_sub((wall * self.batch as f64 * 1e9) as u64), now));
     }
 
-    /// Those that count (see [`quiet::choose`]), without the looks in them.
+    /// Those that count (see [`quiet::choose`]), without the looks in them, by the usual clock.
     #[must_use]
     pub fn counting(&self, quiet: &Quiet) -> Self {
         let places = quiet::choose(&self.spans, quiet).once();
@@ -84,12 +84,16 @@ impl Timings {
             if self.computes == Computes::Accounted { looking * (cpu / wall.max(1e-12)).min(1.0) } else { looking }
         };
         let looking: Vec<f64> = spans.iter().zip(cpu.iter().zip(&wall)).map(stopped).collect();
-        let cpu = match self.computes {
+        let mut cpu = match self.computes {
             Computes::Always => quiet::without(&cpu, &looking),
             Computes::Either(besides) => cpu.iter().map(|cpu| (quiet.own(cpu + besides) - besides).max(0.0)).collect(),
             Computes::Accounted => cpu.iter().map(|cpu| quiet.own(*cpu)).collect(),
         };
-        let wall = quiet::without(&wall, &looking);
+        let mut wall = quiet::without(&wall, &looking);
+        for ((span, cpu), wall) in spans.iter().zip(&mut cpu).zip(&mut wall) {
+            let pace = quiet.pace(*span);
+            (*cpu, *wall) = (*cpu * pace, *wall * pace);
+        }
         Self { cpu, wall, spans, ..*self }
     }
 }
