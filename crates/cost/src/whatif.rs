@@ -364,7 +364,7 @@ fn row(
         client,
         server,
         way: work.way.seconds(),
-        variation: work.variation,
+        turns: work.turns(clients),
         beside: work.way.variance(),
     };
     let errors = (at_server.error(), at_client.error(), work.way.error());
@@ -429,7 +429,9 @@ fn of_rate(error: f64) -> f64 {
 impl nets::Stages {
     /// As they are, and where all times are as long, and as short, as their intervals allow.
     fn ends(self, (server, client, way): (f64, f64, f64)) -> [Self; 3] {
+        let slower = if self.server >= self.client { server } else { client };
         [0.0, 1.0, -1.0].map(|sign| Self {
+            turns: self.turns * (1.0 + sign * slower.min(WIDEST)).powi(2),
             server: self.server * (1.0 + sign * server.min(WIDEST)),
             client: self.client * (1.0 + sign * client.min(WIDEST)),
             way: self.way * (1.0 + sign * way.min(WIDEST)),

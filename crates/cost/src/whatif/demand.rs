@@ -45,11 +45,6 @@ impl Demand {
         if self.seconds() > 0.0 { squares.sqrt() / self.seconds() } else { 0.0 }
     }
 
-    /// The squared coefficient of variation of a single run.
-    fn variation(&self) -> f64 {
-        if self.seconds() > 0.0 { self.variance() / self.seconds().powi(2) } else { 0.0 }
-    }
-
     /// The variance of a single run, in seconds squared.
     pub(super) fn variance(&self) -> f64 {
         self.0.iter().map(|piece| piece.variance).sum()
@@ -70,7 +65,26 @@ impl Demand {
         (most.to_owned(), if self.seconds() > 0.0 { of(most) / self.seconds() } else { 0.0 })
     }
 
-    fn scaled(mut self, factor: f64) -> Self {
+    /// The same where renewals take these shares of its processor: each request takes so much longer that it gets the rest. The renewals are
+    /// steps of it, too, with their parts of that time, and what their times are off, they are off the more the less they leave.
+    fn beside(mut self, renewals: &Self) -> Self {
+        let (alone, load) = (self.seconds(), 1.0 / (1.0 - renewals.seconds()));
+        for piece in &mut self.0 {
+            piece.half *= load;
+            piece.variance *= load * load;
+        }
+        let of = |share: &Piece| Piece {
+            name: share.name.clone(),
+            seconds: alone * load * share.seconds,
+            half: alone * load * load * share.half,
+            variance: 0.0,
+        };
+        self.0.extend(renewals.0.iter().map(of));
+        self
+    }
+
+    /// So much of it.
+    fn times(mut self, factor: f64) -> Self {
         for piece in &mut self.0 {
             piece.seconds *= factor;
             piece.half *= factor;
@@ -89,8 +103,6 @@ pub(super) struct Work {
     pub(super) path: (Demand, Demand),
     /// Of one request on the clock beside that.
     pub(super) way: Demand,
-    /// Squared coefficient of variation of a request at the end that has more to do.
-    pub(super) variation: f64,
     /// Share of a processor that the server's renewals take.
     pub(super) beside: f64,
     /// Of one client that connects, at the server's thread.
@@ -99,6 +111,19 @@ pub(super) struct Work {
     pub(super) keys: Demand,
     /// Of one client that connects, exchange by exchange: at its end, and at the server's, threads for keys included.
     pub(super) exchanges: Vec<(Demand, Demand)>,
+}
+
+impl Work {
+    /// The variance of the turns that a request of one of so many clients waits for, in seconds squared: its own at both ends of a single client, else as
+    /// many at the slower one as there are clients.
+    pub(super) fn turns(&self, clients: u32) -> f64 {
+        let (server, client) = &self.path;
+        if clients == 1 {
+            return server.variance() + client.variance();
+        }
+        let slower = if server.seconds() >= client.seconds() { server } else { client };
+        f64::from(clients) * slower.variance()
+    }
 }
 
 /// What a row is made of, or which end is busy with renewals alone, and how much.
@@ -135,25 +160,24 @@ pub(super) fn work(
         let slower = if path.0.seconds() >= path.1.seconds() { &mut path.0 } else { &mut path.1 };
         slower.0.push(steps.resting(clients, wire)?);
     }
-    if server.seconds() <= 0.0 {
-        return Err(Fault::new(
-            Class::Invalid,
-            setting.name(),
-            "the calibration says that a request takes no time at the server",
-        ));
+    for ((_, end), demand) in ENDS.into_iter().zip([&server, &client]) {
+        if demand.seconds() <= 0.0 {
+            let why = format!("the calibration says that a request takes no time at the {end}");
+            return Err(Fault::new(Class::Invalid, setting.name(), why));
+        }
     }
     let shares = renewals(steps, setting, protocol, clients)?;
-    if let Some(busy) = ENDS.map(|(_, end)| end).into_iter().zip(shares).find(|(_, share)| *share >= 1.0) {
+    let busy = |((_, end), shares): (_, &Demand)| (end, shares.seconds());
+    if let Some(busy) = ENDS.into_iter().zip(&shares).map(busy).find(|(_, share)| *share >= 1.0) {
         return Ok(Err(busy));
     }
-    let [beside, at_client] = shares;
-    let load = 1.0 / (1.0 - beside);
+    let [at_server, at_client] = &shares;
     let (keys, connect) = steps.cryptography(&protocol.connect(), Party::Server)?;
     let connect = connect.with(&steps.messages(&own(protocol.connect()), clients)?);
     let exchanges = steps.exchanges(&own(protocol.connect()), clients)?;
-    let variation = server.variation().max(client.variation());
-    path = (path.0.scaled(load), path.1.scaled(1.0 / (1.0 - at_client)));
-    Ok(Ok(Work { server: server.scaled(load), path, way, variation, beside, connect, keys, exchanges }))
+    path = (path.0.beside(at_server), path.1.beside(at_client));
+    let beside = at_server.seconds();
+    Ok(Ok(Work { server: server.beside(at_server), path, way, beside, connect, keys, exchanges }))
 }
 
 /// All but the way through sockets.
@@ -164,18 +188,18 @@ fn without_exchange(demand: &Demand) -> Demand {
 /// Both ends, as they are named.
 const ENDS: [(Party, &str); 2] = [(Party::Server, "server"), (Party::Client, "load generator")];
 
-/// The share of a processor that renewals take at the server and at the load generator: each request there takes longer by that.
-fn renewals(steps: &mut Steps<'_>, setting: &Setting, protocol: &OpcUa, clients: u32) -> Result<[f64; 2], Fault> {
-    let mut shares = [0.0; 2];
+/// The shares of a processor that renewals take at the server and at the load generator, step by step.
+fn renewals(steps: &mut Steps<'_>, setting: &Setting, protocol: &OpcUa, clients: u32) -> Result<[Demand; 2], Fault> {
+    let mut shares = [Demand::default(), Demand::default()];
     for (share, (party, _)) in shares.iter_mut().zip(ENDS) {
-        let mut each = |phases: Vec<Phase>| {
-            let (keys, other) = steps.cryptography(&phases, party)?;
-            Ok::<_, Fault>(keys.with(&other).seconds())
+        let mut each = |phases: Vec<Phase>, seconds: f64| {
+            let (keys, other) = steps.cryptography(&own(phases), party)?;
+            Ok::<_, Fault>(keys.with(&other).times(f64::from(clients) / seconds))
         };
-        let channel =
-            if setting.mode == Mode::None { 0.0 } else { each(protocol.renew())? / (RENEWED * setting.lifetime) };
-        let token = each(own(protocol.refresh()))? / (REFRESHED * setting.lifetime);
-        *share = f64::from(clients) * (channel + token);
+        if setting.mode != Mode::None {
+            *share = share.with(&each(protocol.renew(), RENEWED * setting.lifetime)?);
+        }
+        *share = share.with(&each(protocol.refresh(), REFRESHED * setting.lifetime)?);
     }
     Ok(shares)
 }

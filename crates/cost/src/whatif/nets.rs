@@ -10,6 +10,10 @@ use crate::{Class, Fault};
 
 /// Threads for private keys, as `bench` starts them.
 const KEY_THREADS: u32 = 2;
+/// Stages of the times at a thread, times clients, at least; as of so many clients where there are fewer, and so many stages at least.
+const STAGES: u32 = 384;
+const FEWEST: u32 = 8;
+const LEAST: u32 = 8;
 /// Of the standard normal distribution: 50, 95 and 99 of 100 lie below.
 const QUANTILES: [f64; 3] = [0.0, 1.644_853_626_951_472_2, 2.326_347_874_040_841];
 
@@ -23,8 +27,8 @@ pub(super) struct Stages {
     pub(super) server: f64,
     /// Seconds at neither.
     pub(super) way: f64,
-    /// Squared coefficient of variation of a request at the slower one.
-    pub(super) variation: f64,
+    /// Variance of the turns that a request waits for, in seconds squared.
+    pub(super) turns: f64,
     /// Variance of what is at neither, in seconds squared.
     pub(super) beside: f64,
 }
@@ -38,13 +42,9 @@ pub(super) struct Times {
 
 /// Requests a second: clients go from one thread, which takes them one by one, to the other and back. How much the slower one rests
 /// because nothing is there was measured and is in its time; so times at threads are as even as stages in a row can make them, or the net
-/// would have it rest once more. With many clients fewer stages are the same.
+/// would have it rest once more. With many clients fewer stages are the same: what they are off is one over both together.
 pub(super) fn throughput(stages: &Stages, budget: &mut Budget<'_>) -> Result<f64, Fault> {
-    let count: u32 = match stages.clients {
-        1..=8 => 48,
-        9..=16 => 24,
-        _ => 8,
-    };
+    let count = STAGES.div_ceil(stages.clients.max(FEWEST)).max(LEAST);
     let phase = |mean: f64| json!({"kind": "phase", "erlang": {"k": count, "rate": f64::from(count) / mean}});
     // Who is nowhere on its way is at the server at once: a time of nearly nothing would be rates that are far apart.
     let sent = if stages.way > 0.0 { "sent" } else { "arrived" };
@@ -131,13 +131,11 @@ fn solve(document: &Json, budget: &mut Budget<'_>) -> Result<f64, Fault> {
     }
 }
 
-/// From a request to its answer: the mean by Little's law. A client waits for as many turns of the slower thread as there are clients (or
-/// for its own alone), and their sum has their variation, with that of the way; its quantiles are those of a gamma distribution, by the
-/// formula of Wilson and Hilferty (1931).
+/// From a request to its answer: the mean by Little's law; its quantiles are those of a gamma distribution with the variance of what it waits
+/// for, by the formula of Wilson and Hilferty (1931).
 pub(super) fn response(stages: &Stages, throughput: f64) -> Times {
     let mean = f64::from(stages.clients) / throughput;
-    let slower = stages.client.max(stages.server);
-    let variance = f64::from(stages.clients) * stages.variation * slower * slower + stages.beside;
+    let variance = stages.turns + stages.beside;
     let shape = if variance > 0.0 { mean * mean / variance } else { 1e12 };
     let quantile = |z: f64| mean * (1.0 - 1.0 / (9.0 * shape) + z / (9.0 * shape).sqrt()).max(0.0).powi(3);
     Times { mean, quantiles: QUANTILES.map(quantile) }
@@ -155,7 +153,7 @@ mod tests {
     fn who_is_nowhere_on_its_way_is_no_state_of_a_net() {
         let mut go_on = |_| true;
         let mut few = Budget::new(gspn::Limits { markings: 400, ..gspn::Limits::default() }, &mut go_on);
-        let stages = Stages { clients: 64, client: 2e-6, server: 5e-6, way: 0.0, variation: 0.1, beside: 0.0 };
+        let stages = Stages { clients: 64, client: 2e-6, server: 5e-6, way: 0.0, turns: 0.0, beside: 0.0 };
         // One of the two never rests, but for one turn in a great many.
         close(throughput(&stages, &mut few).unwrap(), 2e5);
         let rare = Stages { way: 1e-9, ..stages };
@@ -172,7 +170,8 @@ mod tests {
             (8, 0.001, [7.669_249, 13.148_114, 15.999_963]),
             (64, 0.0001, [63.666_977, 77.702_36, 84.066_602]),
         ] {
-            let stages = Stages { clients, client: 1.0, server: 0.5, way: 0.0, variation: 1.0, beside: 0.0 };
+            let turns = f64::from(clients);
+            let stages = Stages { clients, client: 1.0, server: 0.5, way: 0.0, turns, beside: 0.0 };
             let found = response(&stages, 1.0);
             close(found.mean, f64::from(clients));
             for (found, wanted) in found.quantiles.into_iter().zip(wanted) {

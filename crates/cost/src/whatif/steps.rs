@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::demand::{Demand, Piece};
-use crate::calibration::{Calibration, Step};
+use crate::calibration::{Calibration, Sample, Step};
 use crate::protocol::{Line, Party, Phase, lines};
 use crate::{Class, Fault};
 
@@ -13,6 +13,8 @@ pub const AHEAD: f64 = 1e-6;
 pub const SLOWER: (&str, &str) = ("-slower-client", "-slower-server");
 /// Beyond so many times [`AHEAD`] the other end sleeps for each message, and nothing more is lost.
 const MOST_AHEAD: f64 = 4.0;
+/// Half of the 95 % interval of the median of normal times is this many times what lies between it and what 95 of 100 do not exceed, over the root of their number.
+const MEDIAN: f64 = 1.493;
 /// What calibrations do not have by this name: it is in their steps of tokens. It costs nothing here.
 const ELSEWHERE: &str = "read token";
 const MISSING: &str =
@@ -157,19 +159,25 @@ impl<'a> Steps<'a> {
     pub(super) fn resting(&mut self, clients: u32, bytes: u64) -> Result<Piece, Fault> {
         let (below, above) = around(self.numbers("exchange client", "").into_iter().filter(|it| *it > 1), clients);
         let (low, high) = (self.rests(below, bytes)?, self.rests(above, bytes)?);
-        let seconds = low + between(below, above, clients) * (high - low);
-        Ok(Piece { name: "resting".into(), seconds, half: 0.0, variance: 0.0 })
+        let between = |of: fn(&(f64, f64)) -> f64| of(&low) + between(below, above, clients) * (of(&high) - of(&low));
+        Ok(Piece { name: "resting".into(), seconds: between(|it| it.0), half: between(|it| it.1), variance: 0.0 })
     }
 
-    /// The same with a number of clients that it was measured with.
-    fn rests(&mut self, clients: u32, bytes: u64) -> Result<f64, Fault> {
+    /// The same with a number of clients that it was measured with, and half of its interval: that on the clock, for what computing is off is in
+    /// what the messages take, and less in this for it.
+    #[expect(clippy::cast_precision_loss, reason = "counts of timings")]
+    fn rests(&mut self, clients: u32, bytes: u64) -> Result<(f64, f64), Fault> {
         let computed =
             self.exchange("server", clients, bytes)?.seconds.max(self.exchange("client", clients, bytes)?.seconds);
         let name = format!("exchange client-of-{clients}");
         let measured = self.calibration.steps.iter().filter(|step| step.name() == name);
-        let near = measured.min_by_key(|step| step.bytes.abs_diff(bytes));
+        let Some(near) = measured.min_by_key(|step| step.bytes.abs_diff(bytes)) else { return Ok((0.0, 0.0)) };
         // Who was interrupted now and then by others has not rested.
-        Ok(near.map_or(0.0, |step| (step.wall.p50 - computed).max(0.0)))
+        let Sample { n, p50, p95, .. } = near.wall;
+        let rests = (p50 - computed).max(0.0);
+        // Of a median, by how far apart the times are that nothing interrupted.
+        let half = MEDIAN * (p95 - p50) / (n as f64).sqrt();
+        Ok((rests, half.clamp(0.0, rests)))
     }
 
     /// The cryptography, records and decisions of phases at one end: with private keys, and without.
@@ -208,8 +216,8 @@ impl<'a> Steps<'a> {
     /// Says what is missing, and which of its kind there are.
     fn unpriced(&self, name: &str) -> Fault {
         let kind = |name: &str| name.rsplit_once('-').map(|(kind, _)| kind.to_owned());
-        let alike: BTreeSet<String> =
-            self.calibration.steps.iter().map(Step::name).filter(|it| kind(it) == kind(name)).collect();
+        let of_kind = |it: &String| kind(it).is_some_and(|of| Some(of) == kind(name));
+        let alike: BTreeSet<String> = self.calibration.steps.iter().map(Step::name).filter(of_kind).collect();
         let mut why = String::from(MISSING);
         if !alike.is_empty() {
             let alike: Vec<&str> = alike.iter().map(String::as_str).collect();
