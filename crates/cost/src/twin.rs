@@ -19,7 +19,7 @@ mod random;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::Serialize;
 
@@ -127,6 +127,10 @@ pub enum Event {
     },
 }
 
+/// Items of a thread from which on it is said what one takes.
+const FEW: f64 = 100.0;
+/// Looks in which something that happens is known, mostly.
+const LATELY: usize = 64;
 /// Programs behind one address that are told apart.
 const MAX_PROGRAMS: usize = 8;
 
@@ -147,17 +151,52 @@ pub struct Twin {
 }
 
 /// Processor time of a listener's thread and what it did with it, half of it forgotten after a half-life.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Processor {
     now: Thread,
     /// The same while its stages were learned.
     before: Thread,
+    /// When the last looks were, and what each has found: it takes some until something that happened is known.
+    lately: VecDeque<(f64, Thread)>,
+    /// Whether one of its stages is outside of its band.
+    alarmed: bool,
 }
 
 impl Processor {
     /// Seconds of one item; where items are few, the rest of what the thread does counts more than they do.
     fn each(thread: Thread) -> Option<f64> {
-        (thread.items >= 100.0).then(|| thread.cpu / thread.items)
+        (thread.items >= FEW).then(|| thread.cpu / thread.items)
+    }
+
+    /// What was found in a span, with since when a stage of it is outside of its band, if one is.
+    fn take(&mut self, more: Thread, (from, to): (f64, f64), since: Option<f64>, half_life: f64) {
+        let faded = |thread: Thread, seconds: f64| {
+            let fade = (-seconds.max(0.0) / half_life).exp2();
+            Thread { cpu: thread.cpu * fade, items: thread.items * fade }
+        };
+        let sum = |one: Thread, other: Thread| Thread { cpu: one.cpu + other.cpu, items: one.items + other.items };
+        if self.lately.len() >= LATELY {
+            self.lately.pop_front();
+        }
+        self.lately.push_back((to, more));
+        self.now = sum(faded(self.now, to - from), more);
+        if std::mem::replace(&mut self.alarmed, since.is_some()) != since.is_some() {
+            // What came before belongs to another time, as it does for stages, and what came since to this one.
+            let begun = since.unwrap_or(from);
+            let all = |of: fn(f64, f64) -> bool| {
+                let of_it = self.lately.iter().filter(|(at, _)| of(*at, begun));
+                of_it.map(|(at, thread)| faded(*thread, to - at)).fold(Thread::default(), sum)
+            };
+            let (before, now) = (all(|at, begun| at <= begun), all(|at, begun| at > begun));
+            self.now = now;
+            if since.is_some() && before.items >= FEW {
+                self.before = before;
+            }
+        }
+        // What it was before is what it is until something happens.
+        if since.is_none() && self.now.items >= FEW {
+            self.before = self.now;
+        }
     }
 }
 
@@ -218,7 +257,7 @@ impl Twin {
             }
         }
         self.explain(&mut events);
-        self.threads(&span.threads, span.to - span.from);
+        self.threads(&span.threads, span.from, span.to);
         events
     }
 
@@ -306,19 +345,13 @@ impl Twin {
         self.stages.iter()
     }
 
-    fn threads(&mut self, more: &BTreeMap<String, Thread>, seconds: f64) {
+    fn threads(&mut self, more: &BTreeMap<String, Thread>, from: f64, to: f64) {
         self.threads.retain(|name, _| more.contains_key(name));
-        let fade = (-seconds.max(0.0) / self.settings.half_life).exp2();
         for (name, more) in more {
-            let processor = self.threads.entry(name.clone()).or_default();
-            let now = &mut processor.now;
-            *now = Thread { cpu: now.cpu * fade + more.cpu, items: now.items * fade + more.items };
             let of_it = |(place, _): &(&Place, &Stage)| place.listener == *name;
-            let mut alarms = self.stages.iter().filter(of_it).map(|(_, stage)| stage.alarm());
-            // What it was before is what it is until something happens.
-            if alarms.all(|alarm| alarm.is_none()) {
-                processor.before = *now;
-            }
+            let alarmed = self.stages.iter().filter(of_it).filter(|(_, stage)| stage.alarm().is_some());
+            let since = alarmed.filter_map(|(_, stage)| stage.since).reduce(f64::min);
+            self.threads.entry(name.clone()).or_default().take(*more, (from, to), since, self.settings.half_life);
         }
     }
 }

@@ -75,11 +75,11 @@ pub(super) fn known(step: &Step) -> Option<(Place, Known)> {
         uses: batches * uses,
         batches,
     };
-    Some((place, Known { reference, estimate, range: (min, max) }))
+    Some((place, Known { reference, estimate, range: (min, max), single: false }))
 }
 
 fn step(place: &Place, stage: &Stage) -> Option<Step> {
-    let Known { reference, estimate, range } = stage.worth_keeping()?;
+    let Known { reference, estimate, range, .. } = stage.worth_keeping()?;
     let centre = reference.centre.exp();
     // Of a logarithm that is normal; of two values far from each other that is more than lies between them.
     let sd = estimate.mean * (reference.spread.powi(2).exp() - 1.0).sqrt();

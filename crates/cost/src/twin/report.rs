@@ -210,8 +210,14 @@ impl Twin {
     /// What a stage takes: as the reference has it, and now.
     fn taken(&self, listener: &str, what: What) -> Option<(Estimate, Estimate)> {
         let stage = self.stage(listener, what)?;
-        let before = stage.known?.estimate;
-        Some((before, stage.now.estimate().unwrap_or(before)))
+        let known = stage.known?;
+        let mut before = known.estimate;
+        let now = stage.now.estimate().unwrap_or(before);
+        if !known.single {
+            // Single times are taken to have spread as they do now: means of batches do not tell how they did.
+            before.variation = now.variation;
+        }
+        Some((before, now))
     }
 
     fn outlook(&self, listener: &str, way: Way) -> Option<Outlook> {
@@ -222,9 +228,8 @@ impl Twin {
                 now.push((is, times.1));
             }
         }
-        let processor = self.threads.get(listener).copied().unwrap_or_default();
-        let each =
-            Processor::each(processor.before).zip(Processor::each(processor.now)).filter(|_| way == Way::Request);
+        let processor = self.threads.get(listener).filter(|_| way == Way::Request);
+        let each = processor.and_then(|it| Processor::each(it.before).zip(Processor::each(it.now)));
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut to what a net takes")]
         let sessions = self.sessions.get(listener).map_or(1, |it| it.clamp(1.0, 10_000.0) as u32);
         let mut go_on = |_| true;

@@ -20,6 +20,8 @@ pub(super) struct Known {
     pub(super) estimate: Estimate,
     /// Smallest and largest mean of a batch.
     pub(super) range: (f64, f64),
+    /// Whether the variation is that of single times, and not what means of batches say of it.
+    pub(super) single: bool,
 }
 
 /// What has happened to a stage.
@@ -199,5 +201,5 @@ fn known(batches: &[Batch]) -> Option<Known> {
     batches.iter().for_each(|batch| moving.take(batch, f64::INFINITY));
     let range =
         logarithms.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), (x, _)| (low.min(x.exp()), high.max(x.exp())));
-    Some(Known { reference: Reference::learned(&logarithms)?, estimate: moving.estimate()?, range })
+    Some(Known { reference: Reference::learned(&logarithms)?, estimate: moving.estimate()?, range, single: true })
 }

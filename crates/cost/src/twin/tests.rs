@@ -13,6 +13,8 @@ struct Program {
     at: f64,
     /// When it says that it was started.
     started: Option<f64>,
+    /// Processor seconds of its thread and items that were decided, if it says so.
+    thread: Option<(f64, u64)>,
 }
 
 /// Family, label `stage`, mean, uses in a span.
@@ -27,7 +29,7 @@ const STAGES: [(&str, &str, f64, u64); 6] = [
 
 impl Program {
     fn new(seed: u64) -> Self {
-        Self { random: Random::new(seed), totals: BTreeMap::new(), at: 1_000.0, started: None }
+        Self { random: Random::new(seed), totals: BTreeMap::new(), at: 1_000.0, started: None, thread: None }
     }
 
     /// A span of ten seconds in which `slow` takes `factor` times as long; then its figures.
@@ -65,6 +67,12 @@ impl Program {
             text.push_str(&format!("{family}_sum{{{labels}}} {sum:?}\n{family}_count{{{labels}}} {count}\n"));
             text.push_str(&format!("{family}_bucket{{{labels},le=\"1000\"}} {count}\n"));
             text.push_str(&format!("{family}_bucket{{{labels},le=\"+Inf\"}} {count}\n"));
+        }
+        if let Some((cpu, items)) = self.thread {
+            let labels = "{listener=\"gate\",kind=\"guard\"}";
+            text.push_str(&format!("# TYPE trapkey_decisions counter\ntrapkey_decisions_total{labels} {items}\n"));
+            let family = "trapkey_listener_cpu_seconds";
+            text.push_str(&format!("# TYPE {family} counter\n{family}_total{labels} {cpu:?}\n"));
         }
         text + "# EOF\n"
     }
@@ -324,12 +332,46 @@ fn what_was_learned_is_written_down_and_is_the_reference_of_the_next_watch() {
     let read = Calibration::read(&file.write().unwrap()).unwrap();
     let mut next = Twin::new(settings(), Some(&read));
     assert_eq!(alarms(&watch(&mut next, &mut program, "", 1.0, 60)), [""; 0]);
+    for ways in next.report(program.at).outlook {
+        // The file says how means of batches spread, and not how single times do: nothing got slower by that.
+        let now = ways.now.unwrap();
+        assert!((ways.before.p99 / now.p99 - 1.0).abs() < 0.2, "{:?} {now:?}", ways.before);
+    }
     let events = watch(&mut next, &mut program, "authority", 8.0, 40);
     assert_eq!(alarms(&events), ["gate authority"], "nothing is learned first");
     let before = read.steps.iter().find(|step| step.algorithm == "gate create").unwrap().wall.mean;
     let after = next.report(program.at).stages.into_iter().find(|seen| seen.stage == "gate create").unwrap();
     let after = after.reference.unwrap().mean;
     assert!((before / after - 1.0).abs() < 0.02, "{before} {after}");
+}
+
+/// A thread that takes five times as long for an item since an alarm is full at a fifth: what came before is not in that.
+#[test]
+fn what_a_thread_took_before_an_alarm_is_no_part_of_what_it_takes() {
+    let (mut twin, mut program) = (Twin::new(settings(), None), Program::new(12));
+    program.thread = Some((0.0, 0));
+    let mut look = |twin: &mut Twin, each: f64, factor: f64| {
+        let (cpu, items) = program.thread.unwrap();
+        program.thread = Some((cpu + 5_000.0 * each, items + 5_000));
+        watch(twin, &mut program, "trapkey_decision_seconds", factor, 1);
+        let ways = twin.report(program.at).outlook;
+        ways.into_iter().find(|it| it.way == Way::Request).and_then(|it| it.limit)
+    };
+    let close = |found: Option<(f64, f64)>, wanted: (f64, f64)| {
+        let near = |found: f64, wanted: f64| (found / wanted - 1.0).abs() < 1e-6;
+        assert!(found.is_some_and(|it| near(it.0, wanted.0) && near(it.1, wanted.1)), "{found:?} {wanted:?}");
+    };
+    let last = (0..60).map(|_| look(&mut twin, 20e-6, 1.0)).last().unwrap();
+    close(last, (50_000.0, 50_000.0));
+    let mut last = None;
+    while !twin.is_alarmed() {
+        last = look(&mut twin, 100e-6, 8.0);
+    }
+    close(last, (50_000.0, 10_000.0));
+    while twin.is_alarmed() {
+        look(&mut twin, 20e-6, 1.0);
+    }
+    close(look(&mut twin, 20e-6, 1.0), (50_000.0, 50_000.0));
 }
 
 /// The logarithms of two times far from each other spread so much that no deviation says it: their spread is read as wide as it may be.

@@ -10,6 +10,9 @@ const IN_FLIGHT: f64 = 8.0;
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Counted {
     pub(super) sum: Sum,
+    /// Seconds, and their squares, if each time was in the middle of its bucket.
+    middles: f64,
+    squares: f64,
     /// Seconds that the buckets have at least.
     least: f64,
     /// Seconds that those with a bound have at most.
@@ -51,12 +54,17 @@ impl Counted {
             return Err(Contradiction::Less);
         }
         let grown = |new: f64, old: f64| (new - old).max(0.0);
+        let (middles, squares) = (grown(self.middles, old.middles), grown(self.squares, old.squares));
+        let seconds = grown(self.sum.seconds, old.sum.seconds);
         let more = Self {
+            // By how far the middles are off in this span, and in no other.
             sum: Sum {
                 count: grown(self.sum.count, old.sum.count),
-                seconds: grown(self.sum.seconds, old.sum.seconds),
-                squares: grown(self.sum.squares, old.sum.squares),
+                seconds,
+                squares: scaled(squares, middles, seconds),
             },
+            middles,
+            squares,
             least: grown(self.least, old.least),
             most: grown(self.most, old.most),
             above: grown(self.above, old.above),
@@ -99,10 +107,15 @@ pub(super) fn counted(histogram: &Histogram) -> Option<Counted> {
     }
     let seconds = histogram.sum.unwrap_or(middles).max(0.0);
     let count = histogram.count.unwrap_or(before);
-    // The sum is exact: what the middles are off, their squares are off twice.
-    let scale = if middles > 0.0 && seconds > 0.0 { (seconds / middles).powi(2) } else { 1.0 };
-    let squares = squares * scale;
-    counted.sum = Sum { count, seconds, squares };
+    counted.sum = Sum { count, seconds, squares: scaled(squares, middles, seconds) };
+    (counted.middles, counted.squares) = (middles, squares);
     let Counted { least, most, above, .. } = counted;
+    let squares = counted.sum.squares;
     [count, seconds, squares, least, most, above].iter().all(|value| value.is_finite()).then_some(counted)
+}
+
+/// The sum is exact: what the middles are off, their squares are off twice.
+fn scaled(squares: f64, middles: f64, seconds: f64) -> f64 {
+    let scale = if middles > 0.0 && seconds > 0.0 { (seconds / middles).powi(2) } else { 1.0 };
+    squares * scale
 }

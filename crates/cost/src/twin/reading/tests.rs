@@ -1,6 +1,6 @@
 //! What is taken out of a text, what is between two, and what no Trapkey says.
 
-use super::super::exposition::read;
+use super::super::exposition::{Histogram, read};
 use super::*;
 
 fn text(activations: u64, seconds: f64, cpu: f64) -> String {
@@ -29,6 +29,33 @@ fn what_happened_between_two_looks_is_their_difference() {
     assert_eq!((span.from, span.to, sum.count), (100.0, 110.0, 4.0));
     assert!((sum.seconds - 0.4).abs() < 1e-12 && (sum.variation() - 0.01).abs() < 1e-9, "{sum:?}");
     assert_eq!(span.threads["m"], Thread { cpu: 0.5, items: 0.0 });
+}
+
+/// Times of another speed long ago are scaled by what they were off, and not by what the later ones are.
+#[test]
+fn how_times_spread_between_two_looks_does_not_hang_on_what_was_before() {
+    let of = |slow: f64, fast: f64, seconds: f64| {
+        let buckets = [(0.001, 0.0), (0.0025, fast), (0.01, fast), (0.025, fast + slow), (f64::INFINITY, fast + slow)];
+        counted::counted(&Histogram { buckets: buckets.to_vec(), sum: Some(seconds), count: Some(fast + slow) })
+            .unwrap()
+    };
+    for (rule, slow, each) in
+        [("slower before", 4_900.0, 0.011), ("at the upper end before", 4_900.0, 0.0249), ("nothing before", 0.0, 0.0)]
+    {
+        let before = of(slow, 0.0, slow * each);
+        let mut last = before;
+        for look in 1..=5 {
+            let fast = 400.0 * f64::from(look);
+            let now = of(slow, fast, slow * each + fast * 0.00235);
+            let sum = now.since(&last).unwrap();
+            assert!((sum.variation() - 0.01).abs() < 1e-6, "{rule}: {}", sum.variation());
+            last = now;
+        }
+        // A fifth of the next ones is slow.
+        let next = of(slow + 200.0, 2_800.0, slow * each + 2_800.0 * 0.00235 + 200.0 * 0.02);
+        let variation = next.since(&last).unwrap().variation();
+        assert!((1.2..2.2).contains(&variation), "{rule}: {variation}");
+    }
 }
 
 #[test]
