@@ -411,8 +411,19 @@ fn get_ready(processor: usize) -> Result<(), Failed> {
     Ok(())
 }
 
-/// How many times as long a look takes beside the other processor at work.
-fn beside((one, other): (usize, usize)) -> Result<f64, Failed> {
+/// How many times as long a look takes beside the other processor at work: what is so each time, for others come and go.
+fn beside(processors: (usize, usize)) -> Result<f64, Failed> {
+    let mut least = f64::INFINITY;
+    for _ in 0..TRIES {
+        least = least.min(once_beside(processors)?);
+        if least <= SLOW {
+            break;
+        }
+    }
+    Ok(least)
+}
+
+fn once_beside((one, other): (usize, usize)) -> Result<f64, Failed> {
     let (works, ends) = (AtomicBool::new(false), AtomicBool::new(false));
     let [alone, beside] = std::thread::scope(|scope| {
         let neighbour = scope.spawn(|| {
@@ -434,7 +445,9 @@ fn beside((one, other): (usize, usize)) -> Result<f64, Failed> {
                 works.store(time % 2 == 1, Ordering::Relaxed);
                 let settles = Stopwatch::start();
                 while settles.seconds() < SETTLES {}
-                took[time % 2].extend((0..BESIDE.1).map(|_| turns.look().0 as f64));
+                // In steps of the clock, which may hop meanwhile.
+                let steps = |(took, chained): (u64, u64)| took as f64 / chained.max(1) as f64;
+                took[time % 2].extend((0..BESIDE.1).map(|_| steps(turns.look())));
             }
             ends.store(true, Ordering::Relaxed);
             kept.map(|()| took)

@@ -201,6 +201,9 @@ impl Sample {
             let why = format!("is {}, more than lies between {} and {}", self.sd, self.min, self.max);
             return Err(invalid(&format!("{place}.sd"), why));
         }
+        if self.n == 1 && self.sd > slack {
+            return Err(invalid(&format!("{place}.sd"), format!("is {}, and a single timing has none", self.sd)));
+        }
         Ok(())
     }
 }
