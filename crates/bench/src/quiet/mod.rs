@@ -3,7 +3,7 @@
 //! A host lends the other thread of a core to somebody else, for milliseconds or seconds, and what takes a second then takes up to a half longer;
 //! nothing in the machine says so. So each processor is looked at every millisecond ([`Probes`]), and of steps and of runs counts what
 //! lies between looks that found it as fast as it is when it has its core for itself. Looks are taken by the clock and know nothing of what steps
-//! and runs come to. What counts is told in seconds of the usual clock ([`pace`]).
+//! and runs come to. What counts is told in seconds of the usual clock.
 
 mod came;
 mod pace;
