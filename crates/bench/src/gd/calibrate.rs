@@ -116,8 +116,11 @@ impl Bench<'_> {
         let waker = hears.then(|| waker.at());
         let seconds = self.seconds * it.times;
         // What others have to do with is of both processors.
-        let looks =
-            self.probes.map(|probes| if it.is_alone() { probes.looks().only(it.at) } else { probes.looks().clone() });
+        let looks = self.probes.map(|probes| match what {
+            _ if it.is_alone() => probes.looks().only(it.at),
+            What::Message(_) => probes.looks().clone(),
+            _ => probes.looks().working(it.at),
+        });
         let spec = Spec { what, bytes, seconds, after, lines, waker, keys, database, looks };
         self.launch.ask(it.at, "step", &spec)
     }

@@ -162,6 +162,12 @@ impl Spec {
         self.looks.as_ref().map(Looks::read).transpose()
     }
 
+    /// The same for what is done at this end of messages alone, and for what is done at the other.
+    fn ends(&self) -> Result<[Option<Quiet>; 2], Failed> {
+        let quiet = self.quiet()?;
+        Ok([0, 1].map(|place| quiet.clone().map(|quiet| quiet.at(place))))
+    }
+
     /// What passes the time before each timing.
     fn meanwhile(&self) -> Result<Meanwhile, Failed> {
         let inserts = matches!(self.what, What::Insert(_));
@@ -255,17 +261,17 @@ fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
     let after = spec.after.map(Pause::seconds);
     let found = message::exchange(with, spec.lines, usize::try_from(spec.bytes)?, spec.seconds, after)?;
     let bytes = spec.bytes;
-    let quiet = spec.quiet()?;
-    let step = |operation: &str, algorithm: &str, bytes, times: &Samples| {
+    let (quiet, [here, there]) = (spec.quiet()?, spec.ends()?);
+    let step = |operation: &str, algorithm: &str, times: &Samples, quiet: &Option<Quiet>| {
         step(operation, &format!("{algorithm}{}", spec.ending()), bytes, &times.counting(quiet.as_ref()))
     };
-    let write = step("write", "message", bytes, &found.write)?;
-    let read = step("read", "message", bytes, &found.read)?;
-    let answer_write = step("write", "answer", bytes, &found.answer_write)?;
-    let answer_read = step("read", "answer", bytes, &found.answer_read)?;
-    let write_awake = step("write", "message-awake", bytes, &found.write_awake)?;
-    let answer_awake = step("write", "answer-awake", bytes, &found.answer_write_awake)?;
-    let round = step("exchange", "message", bytes, &found.round)?;
+    let write = step("write", "message", &found.write, &here)?;
+    let read = step("read", "message", &found.read, &there)?;
+    let answer_write = step("write", "answer", &found.answer_write, &there)?;
+    let answer_read = step("read", "answer", &found.answer_read, &here)?;
+    let write_awake = step("write", "message-awake", &found.write_awake, &here)?;
+    let answer_awake = step("write", "answer-awake", &found.answer_write_awake, &there)?;
+    let round = step("exchange", "message", &found.round, &quiet)?;
     let accounts = |name: &str, times: &Samples| {
         let own = |seconds: f64| quiet::own(quiet.as_ref(), seconds);
         let times: Vec<f64> = times.counting(quiet.as_ref()).into_iter().map(own).collect();
@@ -273,35 +279,40 @@ fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
     };
     let organisation = accounts("organisation", &found.organisation)?;
     let store = accounts("store", &found.store)?;
-    let away = away(&found.round.counting(quiet.as_ref()), found.waited).ok_or("nobody waited for an exchange")?;
+    let away = away(&found.round.with_shares(quiet.as_ref()), found.waited).ok_or("nobody waited for an exchange")?;
     let away = self::step("lose", &format!("asleep{}", spec.ending()), bytes, &[away, away])?;
     Ok(vec![write, read, answer_write, answer_read, write_awake, answer_awake, round, organisation, store, away])
 }
 
 /// What exchanges take longer because the processor of who waits for a message is somebody else's by the time that it comes, seconds lost for
-/// each second of waiting. It happens some times a second and takes milliseconds, so that no timing of a message has it.
-fn away(rounds: &[f64], waited: f64) -> Option<f64> {
-    let usual = summary(rounds)?.p50;
-    let late = rounds.iter().filter(|round| **round > INTERRUPTED * usual);
-    let late = late.map(|round| round - usual).sum::<f64>().max(0.0);
-    (waited > late).then(|| late / (waited - late))
+/// each second of waiting. It happens some times a second and takes milliseconds, so that no timing of a message has it. Of each round and of the waiting counts
+/// the share that was quiet, as of runs: somebody who is away for long is seen by the looks.
+fn away(rounds: &[(f64, f64)], waited: f64) -> Option<f64> {
+    let times: Vec<f64> = rounds.iter().map(|(round, _)| *round).collect();
+    let usual = summary(&times)?.p50;
+    let all: f64 = times.iter().sum();
+    let quiet: f64 = rounds.iter().map(|(round, share)| round * share).sum();
+    let late = rounds.iter().filter(|(round, _)| *round > INTERRUPTED * usual);
+    let late = late.map(|(round, share)| (round - usual) * share).sum::<f64>().max(0.0);
+    let waited = waited * if all > 0.0 { quiet / all } else { 1.0 };
+    (waited >= late).then(|| if waited > late { late / (waited - late) } else { 0.0 })
 }
 
 /// The short parts of messages where the next one waits already.
 fn queued(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
     let found = queue::exchange(with, spec.lines, usize::try_from(spec.bytes)?, spec.seconds, Pause::QUEUED.seconds())?;
-    let quiet = spec.quiet()?;
-    let step = |operation: &str, algorithm: &str, times: &Samples| {
+    let [here, there] = spec.ends()?;
+    let step = |operation: &str, algorithm: &str, times: &Samples, quiet: &Option<Quiet>| {
         step(operation, &format!("{algorithm}{}", spec.ending()), spec.bytes, &times.counting(quiet.as_ref()))
     };
     let ([write_awake, write], [answer_awake, answer]) = (&found.write, &found.answer_write);
     Ok(vec![
-        step("write", "message-awake", write_awake)?,
-        step("write", "message", write)?,
-        step("read", "message", &found.read)?,
-        step("write", "answer-awake", answer_awake)?,
-        step("write", "answer", answer)?,
-        step("read", "answer", &found.answer_read)?,
+        step("write", "message-awake", write_awake, &here)?,
+        step("write", "message", write, &here)?,
+        step("read", "message", &found.read, &there)?,
+        step("write", "answer-awake", answer_awake, &there)?,
+        step("write", "answer", answer, &there)?,
+        step("read", "answer", &found.answer_read, &here)?,
     ])
 }
 
@@ -392,12 +403,17 @@ mod tests {
 
     #[test]
     fn what_is_late_is_a_share_of_the_waiting_and_no_part_of_how_long_an_exchange_takes() {
-        let usual = vec![10e-6; 998];
+        let usual = vec![(10e-6, 1.0); 998];
         assert_eq!(away(&usual, 0.2), Some(0.0));
         // Two came when the processor was somebody else's: 3 ms later than usual, together.
-        let late = [&usual[..], &[1.01e-3, 2.01e-3]].concat();
-        assert!((away(&late, 0.303).unwrap() - 0.01).abs() < 1e-9);
-        assert_eq!(away(&late, 0.003), None, "nobody waited");
+        let with = |shares: [f64; 2]| [&usual[..], &[(1.01e-3, shares[0]), (2.01e-3, shares[1])]].concat();
+        assert!((away(&with([1.0, 1.0]), 0.303).unwrap() - 0.01).abs() < 1e-9);
+        assert_eq!(away(&with([1.0, 1.0]), 0.002), None, "nobody waited");
+        // Half of the second one was quiet, of all that was waited 12 of 13 parts.
+        let found = away(&with([1.0, 0.5]), 0.325).unwrap();
+        assert!((found * (0.325 * 11.995e-3 / 13e-3 - 2e-3) - 2e-3).abs() < 1e-9, "{found}");
+        assert_eq!(away(&with([0.0, 0.0]), 0.303), Some(0.0), "somebody else was seen each time");
+        assert_eq!(away(&[(10e-6, 0.0)], 0.2), Some(0.0), "never quiet");
         assert_eq!(away(&[], 0.2), None);
     }
 }

@@ -93,6 +93,8 @@ pub struct Looks {
     pub folder: PathBuf,
     /// The processors whose looks count.
     pub processors: Vec<usize>,
+    /// The only one of these on which somebody works who is timed, if it is so.
+    pub works: Option<usize>,
     /// For how long a look stops whoever computes.
     pub around: Around,
 }
@@ -114,10 +116,9 @@ impl Around {
         (look.at.saturating_sub(self.before), look.at + u64::from(look.lasted).min(LATE) + self.after)
     }
 
-    /// The same of all processors: they are looked at in the same moment, for different times, and work on one waits for that on another.
-    fn together(self, looks: &[Vec<Look>]) -> Vec<(u64, u64)> {
-        let mut stopped: Vec<(u64, u64)> = looks.iter().flatten().map(|look| self.stopped(look)).collect();
-        stopped.sort_unstable();
+    /// The same of all looks at a processor.
+    fn all_stopped(self, looks: &[Look]) -> Vec<(u64, u64)> {
+        let mut stopped: Vec<(u64, u64)> = looks.iter().map(|look| self.stopped(look)).collect();
         stopped.dedup_by(|next, last| {
             let meet = next.0 <= last.1;
             if meet {
@@ -136,6 +137,12 @@ impl Looks {
         Self { processors: vec![processor], ..self.clone() }
     }
 
+    /// Those at all of them, for somebody who works on this one.
+    #[must_use]
+    pub fn working(&self, processor: usize) -> Self {
+        Self { works: Some(processor), ..self.clone() }
+    }
+
     fn file(&self, processor: usize) -> PathBuf {
         self.folder.join(format!("looks-{processor}"))
     }
@@ -146,7 +153,12 @@ impl Looks {
     /// A file cannot be read.
     pub fn read(&self) -> Result<Quiet, Failed> {
         let looks = self.processors.iter().map(|processor| self.at(*processor)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Quiet::of(&looks, self.around))
+        let quiet = Quiet::of(&looks, self.around);
+        let works = self.works.and_then(|works| self.processors.iter().position(|processor| *processor == works));
+        Ok(match works {
+            Some(place) => quiet.at(place),
+            None => quiet,
+        })
     }
 
     /// The looks at a processor.
@@ -174,8 +186,8 @@ pub struct Quiet {
     stretches: Vec<(u64, u64)>,
     /// The same of all windows with quiet looks at both ends, whatever the looks before and after found: mostly nobody computed in these, either.
     calm: Vec<(u64, u64)>,
-    /// When looks stopped whoever computed on any of the processors.
-    looks: Vec<(u64, u64)>,
+    /// When looks stopped whoever computed on each of the processors.
+    looks: Vec<Vec<(u64, u64)>>,
     /// What of each is accounted to who is stopped, nanoseconds.
     accounted: u64,
     pace: Pace,
@@ -209,7 +221,7 @@ impl Quiet {
             (quiet.len() == looks.len()).then_some(quiet)
         };
         let mut quiet = Self {
-            looks: around.together(looks),
+            looks: looks.iter().map(|looks| around.all_stopped(looks)).collect(),
             accounted: around.accounted,
             pace: Pace::of(looks),
             ..Self::default()
@@ -253,12 +265,23 @@ impl Quiet {
         share(&self.calm, span)
     }
 
-    /// Seconds of a span in which looks stopped whoever computed, quiet or not.
+    /// The same times, of somebody who computes on this one of the processors alone, by its place among them.
+    #[must_use]
+    pub fn at(mut self, place: usize) -> Self {
+        self.looks = self.looks.into_iter().nth(place).into_iter().collect();
+        self
+    }
+
+    /// Seconds of a span in which looks stopped whoever computed, quiet or not: in the mean of the processors. They are looked at for the same tick,
+    /// some microseconds apart, and stop only who works at that moment.
     #[must_use]
     pub fn looking(&self, (from, to): (u64, u64)) -> f64 {
-        let begin = self.looks.partition_point(|look| look.1 <= from);
-        let within = self.looks[begin..].iter().take_while(|look| look.0 < to);
-        seconds(within.map(|look| look.1.min(to) - look.0.max(from)).sum())
+        let stopped = |looks: &Vec<(u64, u64)>| {
+            let begin = looks.partition_point(|look| look.1 <= from);
+            let within = looks[begin..].iter().take_while(|look| look.0 < to);
+            seconds(within.map(|look| look.1.min(to) - look.0.max(from)).sum())
+        };
+        self.looks.iter().map(stopped).sum::<f64>() / self.looks.len().max(1) as f64
     }
 
     /// Seconds that ended then, without those of looks.
@@ -458,7 +481,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn work_on_one_processor_waits_for_the_longer_look_at_another() {
+    fn of_several_processors_each_look_stops_one() {
         let of = |lasted: u32, later: u64| {
             let mut looks = looks("......");
             looks.iter_mut().for_each(|look| (look.lasted, look.at) = (lasted, look.at + later));
@@ -466,15 +489,17 @@ pub(crate) mod tests {
         };
         let around = Around { before: 1_000, after: 2_000, accounted: 0 };
         let at = PERIOD * 102 + 20_000;
-        for (rule, looks, nanoseconds) in [
-            ("one", vec![of(5_000, 0)], 8_000.0),
-            ("both alike", vec![of(5_000, 0), of(5_000, 0)], 8_000.0),
-            ("the other longer, and later", vec![of(5_000, 0), of(9_000, 1_000)], 13_000.0),
-            ("the other after it", vec![of(5_000, 0), of(5_000, 100_000)], 16_000.0),
-            ("stopped by the host itself", vec![of(5_000_000, 0)], 303_000.0),
+        for (rule, looks, both, first) in [
+            ("one", vec![of(5_000, 0)], 8_000.0, 8_000.0),
+            ("both alike", vec![of(5_000, 0), of(5_000, 0)], 8_000.0, 8_000.0),
+            ("the other longer, and later", vec![of(5_000, 0), of(9_000, 1_000)], 10_000.0, 8_000.0),
+            ("the other after it", vec![of(5_000, 0), of(5_000, 100_000)], 8_000.0, 8_000.0),
+            ("stopped by the host itself", vec![of(5_000_000, 0)], 303_000.0, 303_000.0),
         ] {
-            let found = Quiet::of(&looks, around).looking((at - 10_000, at + PERIOD - 10_000));
-            assert!((found - nanoseconds * 1e-9).abs() < 1e-12, "{rule}: {found}");
+            let (quiet, span) = (Quiet::of(&looks, around), (at - 10_000, at + PERIOD - 10_000));
+            let found = [quiet.looking(span), quiet.at(0).looking(span)];
+            let wanted = [both, first].map(|nanoseconds| nanoseconds * 1e-9);
+            assert!(found.iter().zip(wanted).all(|(it, wanted)| (it - wanted).abs() < 1e-12), "{rule}: {found:?}");
         }
     }
 

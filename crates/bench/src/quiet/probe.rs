@@ -187,6 +187,7 @@ impl Probes {
         let looks = Looks {
             folder: folder.path().to_owned(),
             processors: vec![processors.0, processors.1],
+            works: None,
             around: Around::default(),
         };
         let mut probes = Self {
@@ -350,51 +351,59 @@ fn look(
     }
 }
 
-/// Who did nothing but look at the clock, in nanoseconds.
-#[derive(Clone, Debug, Default)]
-struct Seen {
-    /// When it could not.
-    gaps: Vec<(u64, u64)>,
-    /// How long all of it took, and how much processor time is accounted to it.
-    took: u64,
+/// When somebody who did nothing but look at the clock could not, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    from: u64,
+    to: u64,
+    /// What of it is accounted to who looked at the clock.
     accounted: u64,
 }
+
+/// All of them.
+#[derive(Clone, Debug, Default)]
+struct Seen(Vec<Gap>);
 
 impl Seen {
     fn on(processor: usize) -> Result<Self, String> {
         place::keep_to(processor).map_err(|error| error.to_string())?;
-        let (mut gaps, cpu) = (Vec::new(), Whose::Thread.cpu());
-        let begin = clock::monotonic();
-        let mut last = begin;
+        let used = || (Whose::Thread.cpu() * 1e9) as u64;
+        let asking = (Whose::Thread.looking() * 1e9) as u64;
+        let (mut gaps, mut cpu, begin) = (Vec::new(), used(), clock::monotonic());
+        // Since the processor time was asked for, and since the clock was looked at.
+        let (mut since, mut last) = (begin, begin);
         while last < begin + AROUND {
             let now = clock::monotonic();
             if now - last > GAP {
-                gaps.push((last, now));
+                let spent = used();
+                let accounted = (spent - cpu).saturating_sub(last - since + asking).min(now - last);
+                gaps.push(Gap { from: last, to: now, accounted });
+                (cpu, since) = (spent, clock::monotonic());
+                last = since;
+            } else {
+                last = now;
             }
-            last = now;
         }
-        let accounted = ((Whose::Thread.cpu() - cpu) * 1e9) as u64;
-        Ok(Self { gaps, took: last - begin, accounted })
+        Ok(Self(gaps))
     }
 
-    /// What the gaps in which looks lie have before and after them, the middle of all; and what of them is accounted to who looked at the clock.
+    /// What the gaps in which looks lie have before and after them, and what of them is accounted to who looked at the clock: the middle of all, for the host
+    /// may take the processor meanwhile.
     fn around(&self, looks: &[Look]) -> Around {
         let found = looks.iter().filter_map(|look| {
             let end = look.at + u64::from(look.lasted);
             // In a longer one somebody else had the processor besides.
-            let short = |gap: &&(u64, u64)| gap.1 - gap.0 <= LATE;
-            let gap = self.gaps.iter().filter(short).find(|gap| gap.0 <= look.at && end <= gap.1)?;
-            Some((look.at - gap.0, gap.1 - end, gap.1 - gap.0))
+            let short = |gap: &&Gap| gap.to - gap.from <= LATE;
+            let gap = self.0.iter().filter(short).find(|gap| gap.from <= look.at && end <= gap.to)?;
+            Some([look.at - gap.from, gap.to - end, gap.accounted])
         });
-        let found: Vec<(u64, u64, u64)> = found.collect();
-        let middle = |of: fn(&(u64, u64, u64)) -> u64| {
-            let mut times: Vec<u64> = found.iter().map(of).collect();
+        let found: Vec<[u64; 3]> = found.collect();
+        let middle = |of: usize| {
+            let mut times: Vec<u64> = found.iter().map(|it| it[of]).collect();
             times.sort_unstable();
             times.get(times.len() / 2).copied().unwrap_or(0)
         };
-        let stopped: u64 = found.iter().map(|it| it.2).sum();
-        let accounted = (self.accounted + stopped).saturating_sub(self.took) / found.len().max(1) as u64;
-        Around { before: middle(|it| it.0), after: middle(|it| it.1), accounted }
+        Around { before: middle(0), after: middle(1), accounted: middle(2) }
     }
 }
 
@@ -528,11 +537,11 @@ mod tests {
             lasted,
         };
         let looks = [look(1_000, 60), look(2_000, 60), look(3_000, 60), look(4_000, 60)];
-        let gaps = [(990, 1_080), (1_500, 1_600), (1_989, 2_083), (3_010, 3_200), (3_970, 4_300)];
-        let seen = Seen { gaps: gaps.to_vec(), took: 4_000, accounted: 3_700 };
-        // Of 90, 94, and 330 that are theirs, 300 are not accounted to who was stopped.
-        assert_eq!(seen.around(&looks), Around { before: 11, after: 23, accounted: 71 });
-        let others = Seen { gaps: vec![(0, LATE + 1)], took: LATE + 1, accounted: 0 };
+        let gap = |(from, to, accounted)| Gap { from, to, accounted };
+        let gaps = [(990, 1_080, 30), (1_500, 1_600, 50), (1_989, 2_083, 33), (3_010, 3_200, 20), (3_970, 4_300, 270)];
+        let seen = Seen(gaps.map(gap).to_vec());
+        assert_eq!(seen.around(&looks), Around { before: 11, after: 23, accounted: 33 });
+        let others = Seen(vec![gap((0, LATE + 1, 0))]);
         assert_eq!(others.around(&looks), Around::default(), "somebody else had the processor");
         assert_eq!(Seen::default().around(&looks), Around::default());
     }

@@ -92,6 +92,13 @@ impl Samples {
         usual.iter().cycle().take(of).chain(&long).filter_map(|place| values.get(*place).copied()).collect()
     }
 
+    /// All of them, without the looks in them, each with the share of its span that was quiet; all of it where nobody looked.
+    #[must_use]
+    pub fn with_shares(&self, quiet: Option<&Quiet>) -> Vec<(f64, f64)> {
+        let share = |span: &(u64, u64)| quiet.map_or(1.0, |quiet| quiet.share(*span));
+        self.without_looks(quiet).into_iter().zip(self.spans.iter().map(share)).collect()
+    }
+
     /// All of them, without the looks in them, as they were.
     #[must_use]
     pub fn without_looks(&self, quiet: Option<&Quiet>) -> Vec<f64> {
