@@ -29,6 +29,7 @@ const OF_LOST: f64 = 5.0;
 /// Times without a step, after which it is timed once more; those of messages.
 const AFTER: [Pause; 2] = [Pause::LONG, Pause::LONGEST];
 const ASLEEP: [Pause; 2] = [Pause::REST, Pause::SLEEP];
+const ASLEEP_INSERTS: [Pause; 3] = [Pause::REST, Pause::DOZE, Pause::SLEEP];
 const AFTER_MESSAGES: [Pause; 2] = [Pause::SHORT, Pause::LONGEST];
 /// Those of messages that go over as many lines as there are clients.
 const AMONG: [Option<Pause>; 3] = [None, Some(Pause::QUEUED), Some(Pause::LONGEST)];
@@ -183,7 +184,7 @@ impl Steps<'_> {
 
     /// Messages of so many bytes.
     fn messages(&mut self, bytes: u64, lines: u32, after: Option<Pause>, times: f64) -> Result<(), Failed> {
-        let told = Echo { lines, queued: after == Some(Pause::QUEUED) };
+        let told = Echo { lines, brief: after.is_some_and(Pause::is_brief) };
         let Self { bench, states, known, waker, organisation, store, .. } = self;
         let mut exchange = || {
             let echo = bench.launch.start(*store, "echo", &told)?;
@@ -277,7 +278,7 @@ impl Steps<'_> {
             self.inserts(self.signed(bits), None)?;
         }
         [Pause::SOON, Pause::NAP].into_iter().try_for_each(|after| self.inserts(self.tag, Some(after)))?;
-        ASLEEP.into_iter().try_for_each(|after| self.inserts(self.shortest(), Some(after)))
+        ASLEEP_INSERTS.into_iter().try_for_each(|after| self.inserts(self.shortest(), Some(after)))
     }
 
     /// What is short and done once for each tag takes longer the longer ago it was done.

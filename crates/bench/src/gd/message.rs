@@ -7,6 +7,7 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 
+use cost::reproduce::here::Pause;
 use serde::{Deserialize, Serialize};
 
 use super::disturb::Disturb;
@@ -21,6 +22,8 @@ const BATCHES: (f64, f64) = (5.0, 20.0);
 const OF_BATCH: u32 = 10;
 /// Seconds of an exchange beside its pauses, about.
 const EXCHANGE: f64 = 25e-6;
+/// Seconds of a message and its answer, about.
+const MESSAGES: f64 = 16e-6;
 /// Messages of each line that do not count.
 const FIRST: usize = 3;
 
@@ -46,14 +49,24 @@ const STORE_BUSY: Way = Way { before: 20e-6, after: 0.0, between: 30e-6, then: 1
 const ORGANISATION_BUSY: Way = Way { before: 20e-6, after: 150e-6, between: 30e-6, then: 0.0 };
 
 impl Way {
-    /// The same with another pause between two messages: a shorter one shortens all parts, a longer one is of whoever waits least.
-    fn after(self, pause: Option<f64>) -> Self {
-        let longest = self.before.max(self.after).max(self.then);
-        let Some(pause) = pause else { return self };
-        let shorter = (pause / longest).min(1.0);
-        let part = |part: f64| if part == longest { pause } else { part * shorter };
+    /// The same with so much time from one message to the next: where it is less than all parts take, messages included, these are shorter; where it is
+    /// more, whoever waits least waits so long.
+    fn after(self, pause: Option<Pause>) -> Self {
+        let Some(pause) = pause.map(Pause::seconds) else { return self };
         let Self { before, after, between, then } = self;
-        Self { before: part(before), after: part(after), between: between * shorter, then: part(then) }
+        let all = before + after + between + then;
+        let shorter = ((pause - MESSAGES) / all).max(0.0);
+        let longest = before.max(after).max(then);
+        let part = |part: f64| {
+            if shorter < 1.0 {
+                part * shorter
+            } else if part == longest {
+                pause
+            } else {
+                part
+            }
+        };
+        Self { before: part(before), after: part(after), between: between * shorter.min(1.0), then: part(then) }
     }
 }
 
@@ -121,11 +134,18 @@ pub struct Found {
 ///
 /// # Errors
 /// The other side is not there.
-pub fn exchange(with: SocketAddr, lines: u32, bytes: usize, seconds: f64, after: Option<f64>) -> Result<Found, Failed> {
+pub fn exchange(
+    with: SocketAddr,
+    lines: u32,
+    bytes: usize,
+    seconds: f64,
+    after: Option<Pause>,
+) -> Result<Found, Failed> {
     let [both_sleep, store_busy, organisation_busy] =
         [BOTH_SLEEP, STORE_BUSY, ORGANISATION_BUSY].map(|way| way.after(after));
     let lines = (0..lines).map(|_| Line::connect(with)).collect::<Result<Vec<_>, _>>()?;
-    let mut this = Exchange { lines, next: 0, disturb: Disturb::new(), worked: 0.0, body: vec![7; bytes] };
+    let disturb = disturb(after.is_some_and(Pause::is_brief));
+    let mut this = Exchange { lines, next: 0, disturb, worked: 0.0, body: vec![7; bytes] };
     let mut found = Found::default();
     // The first messages are slower than all others, and so are those of each line.
     for _ in 0..FIRST * this.lines.len() {
@@ -170,6 +190,11 @@ pub fn exchange(with: SocketAddr, lines: u32, bytes: usize, seconds: f64, after:
     }
     found.answer_write_awake.skip(2);
     Ok(found)
+}
+
+/// Other work, that leaves a part of the caches to messages where there is little of it.
+fn disturb(brief: bool) -> Disturb {
+    if brief { Disturb::small() } else { Disturb::new() }
 }
 
 struct Exchange {
@@ -245,8 +270,8 @@ fn number(bytes: &[u8], index: usize) -> Result<f64, Failed> {
 pub struct Echo {
     /// So many lines, each of which is answered in turn.
     pub lines: u32,
-    /// Whether it has as little to do between two messages as a store that has the next one waiting.
-    pub queued: bool,
+    /// Whether it has little to do between two messages.
+    pub brief: bool,
 }
 
 /// The other side: answers until whoever asks has gone.
@@ -257,7 +282,7 @@ pub fn echo(told: Echo) -> Result<(), Failed> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("{}", serde_json::to_string(&Ready { port: listener.local_addr()?.port(), backend: None })?);
     std::io::stdout().flush()?;
-    let mut disturb = if told.queued { Disturb::small() } else { Disturb::new() };
+    let mut disturb = disturb(told.brief);
     let mut lines = (0..told.lines).map(|_| Line::accept(&listener)).collect::<Result<Vec<_>, _>>()?;
     let (mut worked, mut write) = (0.0, Timing::default());
     loop {
@@ -280,6 +305,24 @@ pub fn echo(told: Echo) -> Result<(), Failed> {
             if then > 0.0 {
                 worked += disturb.work(then).1;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_parts_and_the_messages_find_room_in_a_short_pause_and_whoever_waits_least_waits_for_a_long_one() {
+        let parts = |Way { before, after, between, then }: Way| [before, after, between, then];
+        for way in [BOTH_SLEEP, STORE_BUSY, ORGANISATION_BUSY] {
+            let short = parts(way.after(Some(Pause::SHORT)));
+            assert!((short.iter().sum::<f64>() + MESSAGES - 50e-6).abs() < 1e-12, "{short:?}");
+            let long = parts(way.after(Some(Pause::LONGEST)));
+            let unlike = long.iter().zip(parts(way)).filter(|(long, part)| **long != *part);
+            assert_eq!(unlike.map(|(long, _)| *long).collect::<Vec<_>>(), [1.5e-3], "{long:?}");
+            assert_eq!(parts(way.after(None)), parts(way));
         }
     }
 }

@@ -258,8 +258,7 @@ pub(crate) fn step(operation: &str, algorithm: &str, bytes: u64, times: &[f64]) 
 }
 
 fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
-    let after = spec.after.map(Pause::seconds);
-    let found = message::exchange(with, spec.lines, usize::try_from(spec.bytes)?, spec.seconds, after)?;
+    let found = message::exchange(with, spec.lines, usize::try_from(spec.bytes)?, spec.seconds, spec.after)?;
     let bytes = spec.bytes;
     let (quiet, [here, there]) = (spec.quiet()?, spec.ends()?);
     let step = |operation: &str, algorithm: &str, times: &Samples, quiet: &Option<Quiet>| {

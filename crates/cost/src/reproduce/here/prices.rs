@@ -135,7 +135,8 @@ impl<'a> Steps<'a> {
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         let next = points.iter().position(|point| since <= point.0).unwrap_or(points.len());
         match (next.checked_sub(1).and_then(|before| points.get(before)), points.get(next)) {
-            (Some(from), Some(to)) => from.1 + (to.1 - from.1) * (since - from.0) / (to.0 - from.0),
+            // Others take of the caches ever less, the more they have.
+            (Some(from), Some(to)) => from.1 + (to.1 - from.1) * (since / from.0).ln() / (to.0 / from.0).ln(),
             (one, other) => one.or(other).map_or(0.0, |point| point.1),
         }
     }
