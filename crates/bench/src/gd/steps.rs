@@ -162,12 +162,6 @@ impl Spec {
         self.looks.as_ref().map(Looks::read).transpose()
     }
 
-    /// The same for what is done at this end of messages alone, and for what is done at the other.
-    fn ends(&self) -> Result<[Option<Quiet>; 2], Failed> {
-        let quiet = self.quiet()?;
-        Ok([0, 1].map(|place| quiet.clone().map(|quiet| quiet.at(place))))
-    }
-
     /// What passes the time before each timing.
     fn meanwhile(&self) -> Result<Meanwhile, Failed> {
         let inserts = matches!(self.what, What::Insert(_));
@@ -257,10 +251,16 @@ pub(crate) fn step(operation: &str, algorithm: &str, bytes: u64, times: &[f64]) 
     })
 }
 
+/// When nobody else computed, for what is done at this end of messages alone, and for what is done at the other.
+fn ends(quiet: Option<&Quiet>) -> [Option<Quiet>; 2] {
+    [0, 1].map(|place| quiet.map(|quiet| quiet.clone().at(place)))
+}
+
 fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
     let found = message::exchange(with, spec.lines, usize::try_from(spec.bytes)?, spec.seconds, spec.after)?;
     let bytes = spec.bytes;
-    let (quiet, [here, there]) = (spec.quiet()?, spec.ends()?);
+    let quiet = spec.quiet()?;
+    let [here, there] = ends(quiet.as_ref());
     let step = |operation: &str, algorithm: &str, times: &Samples, quiet: &Option<Quiet>| {
         step(operation, &format!("{algorithm}{}", spec.ending()), bytes, &times.counting(quiet.as_ref()))
     };
@@ -294,13 +294,16 @@ fn away(rounds: &[(f64, f64)], waited: f64) -> Option<f64> {
     let late = rounds.iter().filter(|(round, _)| *round > INTERRUPTED * usual);
     let late = late.map(|(round, share)| (round - usual) * share).sum::<f64>().max(0.0);
     let waited = waited * if all > 0.0 { quiet / all } else { 1.0 };
-    (waited >= late).then(|| if waited > late { late / (waited - late) } else { 0.0 })
+    if late > 0.0 {
+        return (waited > late).then(|| late / (waited - late));
+    }
+    Some(0.0)
 }
 
 /// The short parts of messages where the next one waits already.
 fn queued(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
     let found = queue::exchange(with, spec.lines, usize::try_from(spec.bytes)?, spec.seconds, Pause::QUEUED.seconds())?;
-    let [here, there] = spec.ends()?;
+    let [here, there] = ends(spec.quiet()?.as_ref());
     let step = |operation: &str, algorithm: &str, times: &Samples, quiet: &Option<Quiet>| {
         step(operation, &format!("{algorithm}{}", spec.ending()), spec.bytes, &times.counting(quiet.as_ref()))
     };
@@ -407,7 +410,7 @@ mod tests {
         // Two came when the processor was somebody else's: 3 ms later than usual, together.
         let with = |shares: [f64; 2]| [&usual[..], &[(1.01e-3, shares[0]), (2.01e-3, shares[1])]].concat();
         assert!((away(&with([1.0, 1.0]), 0.303).unwrap() - 0.01).abs() < 1e-9);
-        assert_eq!(away(&with([1.0, 1.0]), 0.002), None, "nobody waited");
+        assert_eq!(away(&with([1.0, 1.0]), 0.003), None, "nobody waited");
         // Half of the second one was quiet, of all that was waited 12 of 13 parts.
         let found = away(&with([1.0, 0.5]), 0.325).unwrap();
         assert!((found * (0.325 * 11.995e-3 / 13e-3 - 2e-3) - 2e-3).abs() < 1e-9, "{found}");
